@@ -1,6 +1,6 @@
 """Ready-made, crash-safe application back ends on MongoDB.
 
-`connect` and `prepare` are all that a program needs besides the system it uses:
+Besides the system that it uses, a program needs only `connect` and `prepare`:
 
     import squinney
     from squinney import ledger
@@ -9,7 +9,7 @@
         squinney.prepare(connection.db, ledger)
         accounts = ledger.Accounts(connection.db)
 
-Importing this package alone loads nothing heavy: neither PyMongo nor Pydantic nor a web framework.
+Importing only this package is fast: it loads neither PyMongo nor Pydantic nor a web framework.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name != "Key":
         raise AttributeError(f"module 'squinney' has no attribute {name!r}")
-    from squinney.transactions import Key  # not before it is asked for: PyMongo comes with it
+    from squinney.transactions import Key  # only when it is used, because it loads PyMongo
 
     return Key
 
@@ -61,28 +61,29 @@ def __getattr__(name: str) -> Any:
 def connect(
     uri: str | None = None, *, database: str | None = None, data_folder: str | Path | None = None
 ) -> Connection:
-    """Connect to the MongoDB at `uri`, else to the one `MONGODB_URI` names, else to an embedded one.
+    """Connect to the MongoDB at `uri`, else to that of `MONGODB_URI`, else to an embedded one.
 
-    The other arguments, too, win over the environment (`docs/settings.md`). Close what it returns, or use it in a
-    `with`; its `db` is the PyMongo database that every system takes.
+    All arguments override the environment (`docs/settings.md`). Close the returned connection, or use it in a `with`.
+    Its `db` is the PyMongo database that every system needs.
 
-    Raises: `Invalid` for a URI or server that cannot be used, `Unavailable` where it does not answer, `NoServer` where
-    the embedded one cannot run.
+    Raises: `Invalid` for a URI or server that cannot be used, `Unavailable` if the server does not respond, `NoServer`
+    if the embedded server cannot run.
     """
-    from squinney.mongo.connect import connect as connect_by
+    from squinney.mongo import connect as connecting
     from squinney.settings import Settings
 
-    return connect_by(Settings.from_environment(uri=uri, database=database, data_folder=data_folder))
+    return connecting.connect(Settings.from_environment(uri=uri, database=database, data_folder=data_folder))
 
 
 def prepare(db: Database[dict[str, Any]], *parts: ModuleType | Collection) -> None:
-    """Create the collections, indexes and validators of systems (`squinney.ledger`) or of your own `Collection`s.
+    """Create the collections, indexes and validators of systems (`squinney.ledger`) and of your own `Collection`s.
 
-    The collection that multi-document operations need comes with them. Once it is done, doing it again changes nothing.
+    This includes the collection for multi-document operations. Running it again changes nothing.
 
     Atomic: each collection and each index by itself.
     After a crash: run it again.
-    Raises: `Invalid` where a part is neither or `db` no database, `Conflict` where an index exists with other options.
+    Raises: `Invalid` if a part is neither of these or `db` is not a database, `Conflict` if an index exists with other
+    options.
     """
     from squinney import transactions
     from squinney.mongo.pinned import require_database

@@ -1,4 +1,4 @@
-"""The one list of systems. What runs, checks or documents systems iterates over it: a new one is one line here."""
+"""The list of all systems, over which the service, the checks and the docs iterate: a new system is one line here."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from squinney.transactions import Mode, Transactions, Tries
 
 
 def system_in(package: str) -> System:
-    """The system that a package declares: its `system.SYSTEM`.
+    """Return the system that a package declares: its `system.SYSTEM`.
 
     Raises: `Invalid`.
     """
     declared = getattr(module_at(f"{package}.system"), "SYSTEM", None)
     if not isinstance(declared, System):
-        raise Invalid(f"there is no system {package}: {package}.system.SYSTEM is none", field="systems")
+        raise Invalid(f"there is no system {package}: {package}.system.SYSTEM is not a System", field="systems")
     return declared
 
 
@@ -59,37 +59,37 @@ CORE_JOBS = [
 
 
 def with_systems(packages: Sequence[str]) -> tuple[System, ...]:
-    """Our systems and further ones, by the packages that declare them.
+    """Return our systems and those that further packages declare.
 
-    Raises: `Invalid` where a package declares none, or one of a name that is taken.
+    Raises: `Invalid` if a package declares no system, or one whose name is already used.
     """
     systems = SYSTEMS
     for package in packages:
         system = system_in(package)
         if any(other.name == system.name for other in systems):
-            raise Invalid(f"there are two systems of the name {system.name}", field="systems")
+            raise Invalid(f"two systems have the name {system.name}", field="systems")
         systems = (*systems, system)
     return systems
 
 
 def collections(systems: Sequence[System] = SYSTEMS) -> list[Collection]:
-    """Every declared collection, the core's first."""
+    """Return every declared collection, those of the core first."""
     return [*CORE_COLLECTIONS, *(collection for system in systems for collection in system.collections)]
 
 
 def queries(systems: Sequence[System] = SYSTEMS) -> list[Query | Pipeline]:
-    """Every declared query, the core's first."""
+    """Return every declared query, those of the core first."""
     return [*CORE_QUERIES, *(query for system in systems for query in system.queries)]
 
 
 def jobs(systems: Sequence[System] = SYSTEMS) -> list[Job]:
-    """Every declared job, the core's first, and last what takes two systems."""
+    """Return every declared job: those of the core first, and last those that need two systems."""
     both = {"content", "social"} <= {system.name for system in systems}
     return [*CORE_JOBS, *(job for system in systems for job in system.jobs), *([FORGET_LOST_PHOTOS] if both else [])]
 
 
 def kept_photos(nodes: Nodes, photos: Photos) -> KeptPhotos:
-    """Where the content system keeps the photos of the social network's posts."""
+    """Return the content system's storage for the photos of the social network's posts."""
     keeper: Author = {"_id": "social", "name": "Social"}
     return KeptPhotos(nodes, photos, folder="photos-of-posts", title="A photo of a post", keeper=keeper)
 
@@ -103,29 +103,29 @@ FORGET_LOST_PHOTOS = Job(
 
 
 def assemble(db: Db, *, mode: Mode = "auto", systems: Sequence[System] = SYSTEMS) -> Assembled:
-    """Build every system's objects."""
+    """Build the objects of every system."""
     runner = Transactions(db, mode)
     return Assembled(db, runner, {system.name: system.build(db, runner) for system in systems}, tuple(systems))
 
 
 def load_demo(db: Db, systems: Sequence[System] = SYSTEMS) -> None:
-    """Load each system's demo data, once per database, however many processes begin with it at once.
+    """Load the demo data of each system, once per database, even if several processes do it concurrently.
 
-    Atomic: each system's own operations.
-    After a crash: the next call goes on.
-    Raises: `Busy` where others are in the way for a minute.
+    Atomic: each operation of a system by itself.
+    After a crash: the next call continues.
+    Raises: `Busy` if other operations block it for a minute.
     """
     tries = Tries(DEMO_SECONDS, what="the demo data")
     for system in systems:
         while db["demo"].find_one({"_id": system.name}) is None:
             try:
                 system.demo(db)
-            except Conflict as error:  # another process loads it too: what is left is done by whoever comes first
+            except Conflict as error:  # another process loads it too: try again, and skip what that one has loaded
                 tries.pause(error)
             else:
                 db["demo"].update_one({"_id": system.name}, {"$set": {"loaded": True}}, upsert=True)
 
 
 def system_named(name: str, systems: Sequence[System] = SYSTEMS) -> System | None:
-    """The system of that name."""
+    """Return the system of that name, or None."""
     return next((system for system in systems if system.name == name), None)

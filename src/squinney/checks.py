@@ -1,4 +1,4 @@
-"""Input from outside, checked once at a system's door: each check returns the value or raises `Invalid`."""
+"""Checks of input from outside, done once, where it enters a system: each returns the value or raises `Invalid`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LONGEST_SECONDS = 100 * 366 * 86_400
 
 
 def text(value: Any, field: str, *, most: int, least: int = 0, pattern: str | None = None, like: str = "") -> str:
-    """A string of `least` to `most` characters, without NUL or lone surrogates, that matches `pattern` in full.
+    """Require a string of `least` to `most` characters, without NUL or lone surrogates, that fully matches `pattern`.
 
-    `like` says in words what the pattern asks for.
+    `like` describes the pattern in words, for the error.
     """
     if not isinstance(value, str):
         raise Invalid(f"{field} must be a string", field=field)
@@ -33,12 +33,12 @@ def text(value: Any, field: str, *, most: int, least: int = 0, pattern: str | No
 
 
 def identifier(value: Any, field: str) -> str:
-    """A string fit to be an `_id`: 1 to 200 characters."""
+    """Require a string that can be an `_id`: 1 to 200 characters."""
     return text(value, field, least=1, most=200)
 
 
 def integer(value: Any, field: str, *, least: int = -INT64_MAX, most: int = INT64_MAX) -> int:
-    """An int (not a bool, not a float) between `least` and `most`."""
+    """Require an int (not a bool or float) from `least` to `most`."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise Invalid(f"{field} must be a whole number", field=field)
     if not least <= value <= most:
@@ -47,30 +47,30 @@ def integer(value: Any, field: str, *, least: int = -INT64_MAX, most: int = INT6
 
 
 def seconds(value: Any, field: str) -> float:
-    """A span of time that can be taken from a date: a number from 0 to a hundred years."""
+    """Require a time span that can be subtracted from a date: a number of seconds from 0 to a hundred years."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= LONGEST_SECONDS:
         raise Invalid(f"{field} must be a number from 0 to {LONGEST_SECONDS}", field=field, limit=LONGEST_SECONDS)
     return value
 
 
 def time(value: Any, field: str) -> datetime:
-    """An aware time, in UTC, cut to the milliseconds that MongoDB stores."""
+    """Require an aware time; return it in UTC, truncated to the milliseconds that MongoDB stores."""
     if not isinstance(value, datetime) or value.utcoffset() is None:
-        raise Invalid(f"{field} must be a time with its zone", field=field)
+        raise Invalid(f"{field} must be a time with a time zone", field=field)
     try:
         at = value.astimezone(UTC)
     except OverflowError:
-        raise Invalid(f"{field} must lie in the years 1 to 9999 in UTC", field=field) from None
+        raise Invalid(f"{field} must be in the years 1 to 9999 in UTC", field=field) from None
     return at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
 def storable(message: str, *, most: int) -> str:
-    """The first `most` characters of a message that nobody checked, with `\\udc80` in place of a lone surrogate."""
+    """Return the first `most` characters of an unchecked message, with a lone surrogate escaped as `\\udc80`."""
     return message[:most].encode("utf-8", "backslashreplace").decode()
 
 
 def field_name(value: Any, field: str, *, most: int = 200) -> str:
-    """A string that may become a field's name in a document: not empty, no `.`, no leading `$`, no NUL."""
+    """Require a string that can be a field name in a document: not empty, no `.`, no leading `$`, no NUL."""
     name = text(value, field, least=1, most=most)
     if name.startswith("$") or "." in name:
         raise Invalid(f"{field} must not begin with $ or contain a dot", field=field)

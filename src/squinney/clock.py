@@ -1,4 +1,4 @@
-"""The time, as something that can be handed in."""
+"""The clock, which callers and tests may replace."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ Clock = Callable[[], datetime]
 
 
 def utcnow() -> datetime:
-    """The current time, aware, in UTC, cut to the milliseconds that MongoDB stores."""
+    """Return the current time, aware, in UTC, truncated to the milliseconds that MongoDB stores."""
     now = datetime.now(UTC)
     return now.replace(microsecond=now.microsecond // 1000 * 1000)

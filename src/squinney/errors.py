@@ -1,7 +1,7 @@
-"""Every error Squinney raises, as one tree.
+"""Every error that Squinney raises, as one tree.
 
 SquinneyError
-├── NotFound                 the thing asked for does not exist
+├── NotFound                 the requested object does not exist
 │   ├── UnknownCampaign      ads
 │   ├── UnknownSource        analytics
 │   ├── UnknownCart          commerce
@@ -11,40 +11,40 @@ SquinneyError
 │   ├── UnknownPayment       commerce
 │   ├── UnknownProduct       commerce
 │   ├── UnknownComment       content
-│   ├── UnknownNode          content: no such page, or not for this viewer
+│   ├── UnknownNode          content: the page does not exist, or this viewer may not see it
 │   ├── UnknownCharacter     game
 │   ├── UnknownLocation      game
 │   ├── UnknownThing         game
 │   ├── UnknownKey           identity
 │   ├── UnknownPerson        identity
 │   ├── UnknownAccount       ledger
-│   ├── UnknownPost          social: no such post, or not for this viewer
+│   ├── UnknownPost          social: the post does not exist, or this viewer may not see it
 │   └── UnknownUser          social
-├── Invalid                  the input breaks a rule; names the field and the limit
-│   ├── WriteRefused         the server refuses what a step writes: a validator, a size, a wrong type
+├── Invalid                  the input is not valid; names the field and the limit
+│   ├── WriteRefused         the server rejects what a step writes: a validator, a size, a wrong type
 │   ├── NotALog              analytics
 │   ├── UnknownFormat        analytics
-│   └── BadMedia             content: not an image or video that is accepted
+│   └── BadMedia             content: not an image or video of an accepted format
 ├── Forbidden                the caller may not do this
-│   ├── BadServe             ads: a serve id that the network did not give
+│   ├── BadServe             ads: a serve id that the network did not issue
 │   ├── Blocked              social: one of the two has blocked the other
-│   ├── SignInNeeded         http: nobody has signed in
-│   └── CredentialsRefused   nobody knows who calls
+│   ├── SignInNeeded         http: the visitor has not signed in
+│   └── CredentialsRefused   the caller's identity is unknown
 │       ├── KeyRefused       identity: no API key, or one that is unknown, expired or revoked
 │       └── SignInRefused    identity: the login or the password is wrong
-├── Conflict                 the state of the data refuses it
-│   ├── Cycle                a node of a tree would come under itself
-│   ├── NotPrepared          an index is missing that the operation rests on; `squinney.prepare` makes it
-│   ├── EditConflict         another edit came first; carries their version, yours and the base
-│   ├── Unreadable           a stored document does not fit its type, or is newer than this program
-│   ├── AlreadyExists        an insert met a document with the same id or unique value
+├── Conflict                 the state of the stored data does not allow it
+│   ├── Cycle                a node of a tree would become its own descendant
+│   ├── NotPrepared          an index that the operation needs is missing; `squinney.prepare` creates it
+│   ├── EditConflict         another edit came first; has their version, yours and the base
+│   ├── Unreadable           a stored document does not match its type, or is newer than this program
+│   ├── AlreadyExists        a document with the same id or unique value exists
 │   ├── Busy                 another operation holds a document; try again
-│   ├── KeyReused            the same idempotency key came with other arguments
+│   ├── KeyReused            the idempotency key was already used with other arguments
 │   ├── Stale                the plan was made from a document that has changed since
-│   ├── StillRunning         the same idempotency key is at work elsewhere
+│   ├── StillRunning         an operation with the same idempotency key is still running
 │   ├── CampaignEnded        ads
 │   ├── CampaignTaken        ads
-│   ├── ServeExpired         ads: a beacon that comes too late
+│   ├── ServeExpired         ads: a beacon arrived too late
 │   ├── UnitTaken            ads
 │   ├── Frozen               analytics
 │   ├── ImportRunning        analytics
@@ -60,40 +60,40 @@ SquinneyError
 │   ├── SlugTaken            commerce: another category has that slug
 │   ├── WrongCurrency        commerce
 │   ├── NotEmpty             content: a node still has children
-│   ├── SlugTaken            content: the parent has a node of that slug
-│   ├── StrategyCannot       content: a discussion's storage cannot do this
-│   ├── UploadLost           content: an upload stood still for too long
-│   ├── InUse                game: it is worn or wielded
+│   ├── SlugTaken            content: the parent has another node with that slug
+│   ├── StrategyCannot       content: the storage strategy of a discussion does not support this
+│   ├── UploadLost           content: an upload made no progress for too long
+│   ├── InUse                game: the item is worn or wielded
 │   ├── IntoItself           game
 │   ├── NameTaken            game
 │   ├── NoExit               game
 │   ├── NotEnoughGold        game
 │   ├── NotForSale           game
-│   ├── NotMadeForThat       game: a thing cannot be used like that
-│   ├── OutOfReach           game: somebody or something is not here
+│   ├── NotMadeForThat       game: a thing cannot be used in this way
+│   ├── OutOfReach           game: a character or thing is not here
 │   ├── LoginTaken           identity
 │   ├── AccountClosed        ledger
 │   ├── AccountNotEmpty      ledger
 │   ├── CurrencyMismatch     ledger
 │   ├── InsufficientFunds    ledger
 │   └── AlreadyJoined        social
-├── LimitReached             a size, depth or rate limit is used up
-│   ├── TooManyRequests      too many in too short a time; says how long to wait
+├── LimitReached             a size, depth or rate limit is reached
+│   ├── TooManyRequests      too many requests in a short time; says how long to wait
 │   │   ├── RateLimited      http: too many requests
-│   │   ├── TooFast          game: a player does too much within a minute
+│   │   ├── TooFast          game: a player does too much in a minute
 │   │   ├── TooManyTries     identity: too many attempts to sign in
-│   │   └── TooFast          social: too many posts, comments or circles within a minute
+│   │   └── TooFast          social: too many posts, comments or circles in a minute
 │   ├── CartLimit            commerce
 │   ├── DepthLimit           commerce
 │   ├── OrderLimit           commerce
-│   ├── DiscussionFull       content: an embedded discussion outgrows its node
+│   ├── DiscussionFull       content: an embedded discussion is too large for its node
 │   ├── NoSpace              game: too many things, or nested too deep
 │   ├── TooHeavy             game
 │   ├── BalanceLimit         ledger
 │   └── SocialLimit          social
-└── Unavailable              MongoDB is away or slow, or all are busy; the outcome may be unknown
+└── Unavailable              MongoDB is unreachable or slow, or the process is overloaded; the outcome may be unknown
     ├── NoServer             the embedded MongoDB cannot run here; says what to do
-    ├── SnapshotTooOld       a check of stored data takes longer than the server can look back
+    ├── SnapshotTooOld       a check of stored data takes longer than the server keeps snapshots
     ├── TimedOut             the deadline passed; nothing was changed
     └── PaymentUnsettled     commerce: the payment provider did not respond
 
@@ -108,9 +108,9 @@ from typing import Any
 
 
 class SquinneyError(Exception):
-    """The root: a stable `code` for machines, a `message` for people, `details` for both.
+    """The root of all errors: a stable `code` for programs, a `message` for people, `details` for both.
 
-    The code of `UnknownAccount` is `unknown-account`, and so on, unless a class gives another.
+    The code is derived from the class name (`unknown-account` for `UnknownAccount`), unless a class sets its own.
     """
 
     code = "error"
@@ -126,11 +126,11 @@ class SquinneyError(Exception):
 
 
 class NotFound(SquinneyError):
-    """It does not exist."""
+    """The requested object does not exist."""
 
 
 class Invalid(SquinneyError):
-    """The input breaks a rule."""
+    """The input is not valid."""
 
 
 class Forbidden(SquinneyError):
@@ -142,25 +142,25 @@ class CredentialsRefused(Forbidden):
 
 
 class Conflict(SquinneyError):
-    """The state of the data refuses it."""
+    """The state of the stored data does not allow this."""
 
 
 class NotPrepared(Conflict):
-    """The database lacks an index that this rests on."""
+    """The database lacks an index that this operation needs."""
 
 
 class LimitReached(SquinneyError):
-    """A limit is used up."""
+    """A limit is reached."""
 
 
 class TooManyRequests(LimitReached):
-    """Too many in too short a time."""
+    """Too many requests in a short time."""
 
 
 class Unavailable(SquinneyError):
-    """It cannot be had now: MongoDB is away or too slow, or too much is being done. The message says which.
+    """This is not possible now, because MongoDB is unreachable or slow, or the process is overloaded.
 
-    `outcome_unknown` is true when the operation may have happened all the same: repeat it with its idempotency key.
+    `outcome_unknown` is true if the operation may have happened nevertheless: repeat it with its idempotency key.
     """
 
     def __init__(self, message: str = "", *, outcome_unknown: bool = False, **details: Any) -> None:

@@ -1,4 +1,4 @@
-"""Roles of people, from the least to the most; each includes those before it."""
+"""The roles of people; each role includes the ones before it."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ ROLES = ("visitor", "member", "editor", "admin")
 
 
 def may_act_as(role: str, needed: str) -> bool:
-    """Whether a role includes another."""
+    """Return whether `role` includes the needed role."""
     return ROLES.index(role) >= ROLES.index(needed)

@@ -1,6 +1,6 @@
-"""What can be set from outside, each by one environment variable.
+"""The settings of a process, each set by one environment variable.
 
-The command line's options override these. `docs/settings.md` lists them, and a test compares the two.
+Options of the command line override them. `docs/settings.md` lists them, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Settings(BaseModel):
     refusals_per_second: FiniteFloat = Field(
         30,
         ge=0,
-        description="Refusals a second to callers without an API key; more wait up to 3 s for theirs; 0 is no limit",
+        description="Refusals a second to callers without an API key; further ones wait up to 3 s; 0 is no limit",
     )
     trusted_proxies: tuple[str, ...] = Field(
-        (), description="Proxies whose forwarded headers are believed: addresses and networks, with commas between"
+        (), description="Proxies whose forwarded headers are trusted: addresses and networks, separated by commas"
     )
     sign_up: Literal["open", "closed"] = Field(
-        "open", description="Whether anybody may sign up; closed, only whom an admin invites"
+        "open", description="Whether anyone may sign up; if closed, only people whom an admin invites"
     )
 
     @field_validator("trusted_proxies", mode="before")
@@ -78,7 +78,10 @@ class Settings(BaseModel):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ, **overrides: object) -> Self:
-        """The settings that the environment and `overrides` give; an override of None is no override."""
+        """Read the settings from the environment; `overrides` that are not None replace them.
+
+        Raises: `Invalid` naming the variable.
+        """
         values: dict[str, object] = {
             field: environment[name] for field, name in VARIABLES.items() if environment.get(name)
         }
@@ -92,5 +95,5 @@ class Settings(BaseModel):
 
     @property
     def system_packages(self) -> list[str]:
-        """The packages of further systems."""
+        """The names of the packages of further systems."""
         return [package.strip() for package in (self.systems or "").split(",") if package.strip()]

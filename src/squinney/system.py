@@ -1,4 +1,4 @@
-"""What a system declares of itself, in `<group>/system.py`, and what a process makes of all of them."""
+"""The declaration of a system, made in `<group>/system.py`, and the systems that a process has built."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from squinney.transactions import Mode, Transactions
 
 @dataclass(frozen=True)
 class Proof:
-    """What `squinney prove` needs of a system; `ledger/proof.py` is the model."""
+    """The functions that `squinney prove` calls for a system; see `ledger/proof.py` for an example."""
 
     prepare: Callable[[Db], None]
     work: Callable[[Db, Mode, int], None]
@@ -32,26 +32,26 @@ class Proof:
 
     @classmethod
     def of(cls, module: ModuleType) -> Self:
-        """The proof that a system's `proof.py` makes."""
+        """Return the proof that a module `proof.py` defines."""
         return cls(module.prepare, module.work, module.settle, module.progress, module.check)
 
     @staticmethod
     def transactions(db: Db, mode: Mode) -> Transactions:
-        """For its workers: short deadlines, so that what a killed one left is settled within seconds."""
+        """Return transactions for the proof's workers, with short deadlines: killed runs are settled in seconds."""
         return Transactions(db, mode, timeout_seconds=2, margin_seconds=0.5, tombs_for_seconds=5)
 
 
 @dataclass(frozen=True)
 class System:
-    """One system, or a group of systems that share their data, as everything else sees it.
+    """The declaration of one system, or of a group of systems that share their data.
 
-    `package` is where its code is, as `__package__` says it; its `name` is the last part of that. `build(db,
-    transactions)` makes its objects, by name, and `close` ends what they began. `figures` are the live numbers of its
-    card on the home page, cheap enough to be asked for at every view.
+    `package` is the `__package__` of its code, and `name` the last part of that. `build(db, transactions)` returns its
+    objects by name, and `close` ends their threads. `figures` returns the live numbers of its card on the home page; it
+    must be cheap, because every view of the page calls it.
 
-    What callers see of it is in its package `surface`, and each part is found by its name: `api.py` (a `router` of HTTP
-    routes), `web.py` (a `router` of pages), `cli.py` (an `app` of commands), `templates/` and `static/`. All are
-    optional. `path` is where its pages begin, by default its name: without a page there, no menu shows it.
+    Its user interfaces are in its package `surface`, and are found by name: `api.py` (a `router` of HTTP routes),
+    `web.py` (a `router` of pages), `cli.py` (an `app` of commands), `templates/` and `static/`. All are optional.
+    `path` is the first part of its pages' URLs, by default its name. Without a page there, it is not in the menu.
     """
 
     package: str
@@ -77,31 +77,31 @@ class System:
             object.__setattr__(self, "path", self.name)
 
     def surface(self, part: str) -> ModuleType | None:
-        """A module of its surface: `api`, `web` or `cli`; None where it has none."""
+        """Return a module of its surface (`api`, `web` or `cli`), or None."""
         return module_at(f"{self.package}.surface.{part}")
 
 
 def counts_of(collections: Mapping[str, str]) -> Callable[[Db], Mapping[str, int]]:
-    """Figures of a card: how many documents each collection has, by the name shown.
+    """Return `figures` for a card: the number of documents of each collection, by the name that is shown.
 
-    From the collections' own statistics, which cost the same however much there is.
+    The counts come from the collections' metadata, so their cost does not depend on the size.
     """
     return lambda db: {shown: pinned(db)[name].estimated_document_count() for shown, name in collections.items()}
 
 
 def module_at(name: str) -> ModuleType | None:
-    """The module of that name; None where it, or a package that it is in, is not there."""
+    """Return the module of that name, or None if it or one of its packages does not exist."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
         if f"{name}.".startswith(f"{error.name}."):
             return None
-        raise  # it is there, and needs something that is not
+        raise  # the module exists, but something that it imports does not
 
 
 @dataclass(frozen=True)
 class Assembled:
-    """Systems, built on one database; `services` are their objects, by system and name."""
+    """Systems that are built on one database; `services` has their objects by system and name."""
 
     db: Db
     transactions: Transactions
@@ -109,7 +109,7 @@ class Assembled:
     systems: Sequence[System]
 
     def close(self) -> None:
-        """Let each system end its threads and give back what it holds. One that fails keeps no other from it."""
+        """Let each system end its threads and release its leases; an error in one does not stop the others."""
         for system in self.systems:
-            with suppress(SquinneyError):  # what it holds comes back by itself, as after a crash
+            with suppress(SquinneyError):  # its leases expire, as after a crash
                 system.close(self.services[system.name])

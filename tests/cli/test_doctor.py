@@ -110,7 +110,7 @@ def test_documents_that_are_alike_keep_nothing_else_from_being_mended(squinney: 
     assert json.loads(result.stdout)["repaired"]["ledger: balances set"] == 1
     applied = squinney("indexes", "--apply")
     assert applied.returncode == 5
-    assert "categories: a unique index meets documents that are alike" in applied.stderr
+    assert "categories: documents have equal values under a unique index" in applied.stderr
     assert applied.stderr.count("\n") == 1
 
 

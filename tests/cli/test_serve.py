@@ -51,7 +51,7 @@ def test_it_ends_its_mongod_when_it_is_asked_to_end(tmp_path: Path, sign: signal
 def test_a_mongod_that_dies_is_started_again(tmp_path: Path) -> None:
     with Serving(tmp_path / "data", "--no-demo") as serving:
         process.send(tmp_path / "data", signal.SIGKILL)
-        serving.wait_for(r"(had died and was started again)")
+        serving.wait_for(r"(had died and was restarted)")
         assert json.loads(fetch(f"{serving.url}/readyz"))["status"] == "ready"
     assert not process.is_running(tmp_path / "data")
 

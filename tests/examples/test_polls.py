@@ -139,9 +139,12 @@ def test_it_is_plugged_in_by_a_setting(mongod: Embedded, prepared: Prepared) -> 
 
 def test_a_setting_that_names_no_system_is_one_sentence(mongod: Embedded) -> None:
     done = squinney(mongod, "nothing", "jobs", "list", systems="pols")
-    assert (done.returncode, done.stderr) == (2, "squinney: there is no system pols: pols.system.SYSTEM is none\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "squinney: there is no system pols: pols.system.SYSTEM is not a System\n",
+    )
 
 
 def test_two_systems_of_one_name_are_refused() -> None:
-    with pytest.raises(Invalid, match="two systems of the name polls"):
+    with pytest.raises(Invalid, match="two systems have the name polls"):
         assembly.with_systems(["polls", "polls"])

@@ -71,7 +71,7 @@ def bare_server(folder: Path, *arguments: str) -> Iterator[str]:
 
 
 def test_a_server_that_stands_alone_is_refused(tmp_path):
-    with bare_server(tmp_path) as socket, pytest.raises(Invalid, match="stands alone") as caught:
+    with bare_server(tmp_path) as socket, pytest.raises(Invalid, match="is a standalone") as caught:
         connect(Settings(uri=f"mongodb://{quote_plus(socket)}"))
     assert caught.value.details == {"field": "uri"}
 
@@ -92,7 +92,7 @@ def test_a_replica_set_that_is_not_initiated_is_named_with_what_to_do(tmp_path):
     [
         ({"setName": "rs"}, "5.0.31", "too old"),
         ({"setName": "rs"}, "4.4.0", "too old"),
-        ({}, "7.0.11", "stands alone"),
+        ({}, "7.0.11", "is a standalone"),
         ({"setName": "rs"}, "6.0.0", None),
         ({"setName": "rs"}, "10.0.1-rc0", None),
         ({"msg": "isdbgrid"}, "8.0.4", None),

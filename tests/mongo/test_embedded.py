@@ -362,7 +362,7 @@ def test_a_full_disk(folder, tmp_path, monkeypatch):
     assert "is full" in _refusal(folder, _fake(tmp_path, full))
     usage = places.shutil._ntuple_diskusage(10**9, 10**9, 1024)
     monkeypatch.setattr(places.shutil, "disk_usage", lambda _: usage)
-    assert "make room" in _refusal(folder)
+    assert "free some space" in _refusal(folder)
 
 
 def test_a_server_that_runs_is_used_on_a_disk_that_is_nearly_full(folder, monkeypatch):

@@ -1,4 +1,4 @@
-"""Leases, and the worker that runs jobs under them."""
+"""Guards of leases, and of the worker that runs jobs under leases."""
 
 from __future__ import annotations
 
@@ -11,63 +11,68 @@ _worker = guards_of("squinney.service.jobs.worker", "tests/jobs/test_worker.py")
 _job = guards_of("squinney.patterns.jobs", "tests/jobs/test_worker.py")
 
 GUARDS = [
-    _lease("one that runs is not taken", '{"$cond": [free, taken, {}]}', "taken", "test_one_of_many_gets_it"),
     _lease(
-        "only who left the token holds it",
+        "a valid lease is not acquired by another process",
+        '{"$cond": [free, taken, {}]}',
+        "taken",
+        "test_one_of_many_gets_it",
+    ),
+    _lease(
+        "only the process whose token is stored holds a lease",
         'if found is None or found.get("token") != token:',
         "if found is None:",
         "test_one_of_many_gets_it",
     ),
     _lease(
-        "each holder's term is greater",
+        "each holder has a greater term",
         '{"$add": [{"$ifNull": ["$term", 0]}, 1]}',
         '{"$ifNull": ["$term", 1]}',
         "test_it_passes_on_when_it_has_run_out_and_each_term_is_greater",
     ),
     _lease(
-        "it counts from before it was asked for",
+        "a lease counts from before its request",
         'int(found["term"]), requested + seconds)',
         'int(found["term"]), time.monotonic() + seconds)',
         "test_a_lease_counts_from_before_it_was_asked_for",
     ),
     _lease(
-        "renewed, it counts from before that was asked for",
+        "a renewed lease counts from before the request",
         "lease.sure_until = requested + seconds",
         "lease.sure_until = time.monotonic() + seconds",
         "test_a_lease_counts_from_before_it_was_asked_for",
     ),
     _lease(
-        "one that was lost is not sure again",
+        "a lost lease cannot be renewed",
         "if renewed.matched_count:\n",
         "if True:\n",
         "test_it_passes_on_when_it_has_run_out_and_each_term_is_greater",
     ),
     _lease(
-        "only its holder renews it",
+        "only its holder renews a lease",
         'HELD(name=lease.name, token=lease.token), [{"$set": {"until": after(seconds)}}]',
         'LEASE(name=lease.name), [{"$set": {"until": after(seconds)}}]',
         "test_it_passes_on_when_it_has_run_out_and_each_term_is_greater",
     ),
     _lease(
-        "only its holder releases it",
+        "only its holder releases a lease",
         'HELD(name=lease.name, token=lease.token), [{"$set": {"until": "$$NOW"}}',
         'LEASE(name=lease.name), [{"$set": {"until": "$$NOW"}}',
         "test_it_passes_on_when_it_has_run_out_and_each_term_is_greater",
     ),
     _lease(
-        "nobody is sure of one that ran out",
+        "an expired lease is not sure",
         "return time.monotonic() < self.sure_until",
         "return True",
         "test_it_passes_on_when_it_has_run_out_and_each_term_is_greater",
     ),
     _lease(
-        "who releases it is not sure of it",
+        "a released lease is not sure",
         "        lease.sure_until = 0\n",
         "",
         "test_a_release_lets_the_next_in_at_once",
     ),
     _lease(
-        "a release ends it",
+        "a release frees the lease at once",
         '[{"$set": {"until": "$$NOW"}}, {"$unset": ["token", "holder"]}]',
         '[{"$unset": ["token", "holder"]}]',
         "test_a_release_lets_the_next_in_at_once",
@@ -79,67 +84,67 @@ GUARDS = [
         "test_the_deadline_is_the_servers_whatever_clock_a_holder_has",
     ),
     _held(
-        "leases are renewed",
+        "a lease is renewed while its work runs",
         "    renewing.start()\n",
         "",
         "test_a_long_job_keeps_its_lease",
     ),
     _held(
-        "a lease is released when its work has ended",
+        "a lease is released when its work ends",
         "            leases.release(lease)\n",
         "            pass\n",
         "test_many_workers_run_a_job_once_at_a_time",
     ),
     _held(
-        "a refused renewal is not the last",
+        "a lease is renewed again after a failed renewal",
         'except (SquinneyError, PyMongoError) as error:\n            log.warning("lease %s could not be renewed',
         'except SquinneyError as error:\n            log.warning("lease %s could not be renewed',
         "test_a_lease_is_renewed_again_after_the_server_refused_once",
     ),
     _worker(
-        "a job is looked at again under its lease",
+        "a worker checks again under the lease that a job is due",
         "where = records.RECORD(name=name) if even_if_not_due else records.DUE(names=[name])",
         "where = records.RECORD(name=name)",
         "test_a_job_runs_when_due_and_its_result_is_kept",
     ),
     _worker(
-        "a holder of an earlier term records nothing",
+        "a worker that lost its lease records nothing",
         '{"_id": job.name, "term": lease.term}, changes',
         '{"_id": job.name}, changes',
         "test_who_lost_its_lease_records_nothing",
     ),
     _worker(
-        "a job that is on record is not made due by a new worker",
+        "a new worker does not make recorded jobs due",
         '{"$ifNull": ["$next_at", "$$NOW"]}',
         '"$$NOW"',
         "test_a_new_worker_makes_no_job_due",
     ),
     _worker(
-        "whoever has no lease runs nothing",
+        "a worker without the lease does not run the job",
         "if lease is None or not self._claim(",
         "if not lease: lease = Lease(name, '', 0, 0)\n            if not self._claim(",
         "test_a_long_job_keeps_its_lease",
     ),
     _worker(
-        "failures wait longer each time",
+        "the pause after a failure grows each time",
         'factor = {"$pow": [2, {"$min": ["$failures", 20]}]}',
         "factor = 1",
         "test_failures_are_kept_and_wait_longer_each_time",
     ),
     _worker(
-        "stopping waits for what runs",
+        "stopping waits for running jobs",
         "            thread.join(max(0.0, until - time.monotonic()))\n",
         "            pass\n",
         "test_stop_waits_for_what_runs",
     ),
     _worker(
-        "a worker outlives what the server refuses",
+        "a worker survives errors of the server",
         'except (SquinneyError, PyMongoError) as error:\n                log.warning("the worker will try',
         'except SquinneyError as error:\n                log.warning("the worker will try',
         "test_a_worker_outlives_what_the_server_refuses[find]",
     ),
     _worker(
-        "results are stored as they are",
+        "results are not evaluated as expressions",
         '{"result": {"$literal": _storable(job.run(self._db))}}',
         '{"result": _storable(job.run(self._db))}',
         "test_results_are_kept_as_they_are",

@@ -1,4 +1,4 @@
-"""Edits that collide, pages of lists, and followers of changes."""
+"""Guards of edit conflicts, paging and following changes."""
 
 from __future__ import annotations
 
@@ -10,67 +10,67 @@ _follow = guards_of("squinney.patterns.follow", "tests/patterns/test_follow.py")
 
 GUARDS = [
     _nonce(
-        "an edit must name the version it was made from",
+        "an edit applies only to the version it is based on",
         '{"$and": [where, {field: _plain(nonce)}]}',
         "where",
         "test_a_stale_nonce_is_refused_with_all_three_versions",
     ),
     _nonce(
-        "a nonce is a text",
+        "a nonce must be a string",
         "{field: _plain(nonce)}",
         "{field: nonce}",
         "test_a_nonce_that_is_no_string_matches_nothing",
     ),
     _nonce(
-        "an edit leaves a new nonce",
+        "an edit sets a new nonce",
         '"$set": {**update.get("$set", {}), field: new}',
         '"$set": {**update.get("$set", {}), field + "x": new}',
         "test_an_edit_changes_the_document_and_its_nonce",
     ),
     _nonce(
-        "a repeat finds that it has happened",
+        "a repeated edit returns the document it has changed",
         "if current is not None and value_at(current, field) == new:",
         "if False:",
         "test_a_repeat_with_the_same_new_nonce_finds_that_it_has_happened",
     ),
     _nonce(
-        "an edit does not touch its nonce",
+        "an update must not change the nonce",
         "if any(_overlap(field, path) for fields in update.values() for path in fields):",
         "if False:",
         "test_an_edit_may_not_set_the_nonce_itself",
     ),
     _nonce(
-        "a nonce is not evaluated",
+        "a nonce is not evaluated as an expression",
         '{field: {"$literal": new}}',
         "{field: new}",
         "test_a_pipeline_edits_too",
     ),
     _nonce(
-        "an edit goes with its transaction",
+        "an edit is part of its transaction",
         "        return_document=ReturnDocument.AFTER,\n        session=session,\n",
         "        return_document=ReturnDocument.AFTER,\n",
         "test_inside_a_transaction_the_edit_goes_with_it",
     ),
     _page(
-        "one more than asked for says whether there is more",
+        "an extra document shows whether there is a next page",
         "limit=limit + 1,",
         "limit=limit,",
         "test_a_list_that_ends_with_a_full_page_has_no_next",
     ),
     _page(
-        "a page goes on behind its cursor",
+        "a page starts after its cursor",
         '{"$and": [where, after(query.sort, cursor)]}',
         "where",
         "test_what_is_there_throughout_comes_once_although_rows_come_and_go",
     ),
     _page(
-        "a cursor holds this list's keys",
+        "a cursor of another list is rejected",
         "if keys.keys() != dict(sort).keys() or not {type(value) for value in keys.values()} <= PAGEABLE:",
         "if not {type(value) for value in keys.values()} <= PAGEABLE:",
         "test_a_foreign_cursor_is_refused",
     ),
     _page(
-        "a cursor holds plain values",
+        "a cursor with arrays or documents is rejected",
         "if keys.keys() != dict(sort).keys() or not {type(value) for value in keys.values()} <= PAGEABLE:",
         "if keys.keys() != dict(sort).keys():",
         "test_a_foreign_cursor_is_refused",
@@ -82,13 +82,13 @@ GUARDS = [
         "test_a_foreign_cursor_is_refused",
     ),
     _page(
-        "a cursor has a length",
+        "a cursor has a maximum length",
         "if not isinstance(cursor, str) or len(cursor) > LONGEST_CURSOR:",
         "if not isinstance(cursor, str):",
         "test_a_cursor_is_measured_before_it_is_decoded",
     ),
     _page(
-        "values of a cursor are not evaluated",
+        "values of a cursor are not evaluated as expressions",
         '{"$literal": keys[field]}',
         "keys[field]",
         "test_values_that_look_like_expressions_are_values",
@@ -100,25 +100,25 @@ GUARDS = [
         "test_pages_concatenated_are_the_sorted_list",
     ),
     _page(
-        "nothing sorts below null",
+        "nothing sorts before null",
         "if direction > 0 or keys[field] is not None:",
         "if True:",
         "test_pages_concatenated_are_the_sorted_list",
     ),
     _page(
-        "only what has a place in an order is paged by",
+        "sort keys must not be arrays or documents",
         "if type(value) not in PAGEABLE:",
         "if False:",
         "test_an_array_cannot_be_paged_by",
     ),
     _page(
-        "a projection keeps the sort",
+        "a projection must include the sort fields",
         "if projection and not all(_keeps(projection, field) for field, _ in query.sort):",
         "if False:",
         "test_a_projection_must_keep_the_sort",
     ),
     _page(
-        "a limit has bounds",
+        "the limit of a page is checked",
         'limit = checks.integer(limit, "limit", least=1, most=most)',
         "limit = int(limit or 1)",
         "test_a_limit_out_of_bounds_is_refused",
@@ -148,7 +148,7 @@ GUARDS = [
         "test_a_follower_that_polled_goes_on_by_change_stream",
     ),
     _follow(
-        "a stream begins where the follower began",
+        "a stream starts at the follower's first position",
         '{"token": stream.resume_token, "since": now}',
         '{"token": None, "since": now}',
         "test_what_changes_between_the_beginning_and_the_first_look_is_seen",

@@ -71,7 +71,7 @@ def test_each_day_has_other_guards_until_all_had_their_turn() -> None:
 
 def test_a_guard_is_taken_out_of_a_copy_alone() -> None:
     before = (SOURCES / guard().path).read_text()
-    command = [sys.executable, "-m", "tests.mutants", "whoever comes learns if others wait"]
+    command = [sys.executable, "-m", "tests.mutants", "a fair lock reports whether other threads have it"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=SOURCES.parent, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == f"guards: 1 tried of {len(guards())}, 1 watched"

@@ -1,1 +1,1 @@
-"""The server we stand on: finding or starting it, connecting, and making databases ready."""
+"""The MongoDB server: finding or starting it, connecting, and preparing databases."""

@@ -1,4 +1,4 @@
-"""Connecting: which server, with which guarantees, for how long."""
+"""Connecting to the server, with fixed guarantees, and limiting the time of operations."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 OLDEST_VERSION = (6, 0)
 AUTHENTICATION_FAILED = 18
-# A transaction longer than transactionLifetimeLimitSeconds, or larger than the cache has room for beside the others.
-# The server does not label these as transient.
+# A transaction that exceeds transactionLifetimeLimitSeconds, or the part of the cache that other transactions leave.
+# The server does not label these errors as transient.
 TRANSACTION_TOO_LONG, TRANSACTION_TOO_LARGE = 290, 388
 
-# What correctness rests on: a URI cannot change these.
+# Correctness depends on these options: a URI cannot change them.
 GUARANTEES: dict[str, Any] = {
     "w": "majority",
     "readConcernLevel": "majority",
@@ -53,7 +53,7 @@ GUARANTEES: dict[str, Any] = {
     "tz_aware": True,
     "uuidRepresentation": "standard",
 }
-# What a URI may set otherwise. There is no client-wide timeoutMS: it would kill idle change streams.
+# A URI may change these options. There is no client-wide timeoutMS: it would end idle change streams.
 DEFAULTS: dict[str, Any] = {
     "appname": "squinney",
     "serverSelectionTimeoutMS": 5_000,
@@ -66,9 +66,9 @@ _ends_at: ContextVar[float] = ContextVar("ends_at", default=math.inf)
 
 @dataclass(slots=True)
 class RequestClock:
-    """When a request began. Operations that it calls one after another share their time limit: it counts from here.
+    """The start of a request. All operations of the request share one time limit, which counts from here.
 
-    None leaves each operation its own limit, as for uploads and streams, which last as long as the caller's line does.
+    None gives each operation its own limit, as for uploads and streams, whose duration depends on the caller's network.
     """
 
     began: float | None
@@ -82,7 +82,7 @@ R = TypeVar("R")
 
 @dataclass
 class Connection:
-    """A client, the database in it, and the embedded server if there is one; close it or use it in a `with`."""
+    """A client, its database, and the embedded server if there is one; close it or use it in a `with`."""
 
     client: MongoClient[Document]
     db: Db
@@ -95,17 +95,17 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Close the client and stop using the embedded server, which ends with its last user."""
+        """Close the client and stop using the embedded server, which the last process stops."""
         self.client.close()
         if self.embedded:
             self.embedded.stop()
 
 
 def connect(settings: Settings) -> Connection:
-    """Connect to the server the settings name, or else to the embedded one, and check that it will do.
+    """Connect to the server that the settings name, or to the embedded one, and check that it is suitable.
 
-    Raises: Invalid for a URI or server that cannot be used, Unavailable where it does not answer, NoServer where the
-    embedded one cannot run.
+    Raises: `Invalid` for a URI or server that cannot be used, `Unavailable` if the server does not respond, `NoServer`
+    if the embedded server cannot run.
     """
     embedded: Embedded | None = None
     with ExitStack() as opened:
@@ -114,7 +114,7 @@ def connect(settings: Settings) -> Connection:
             uri = embedded.uri
         client = opened.enter_context(client_for(uri))
         check_server(client)
-        opened.pop_all()  # they stay open
+        opened.pop_all()  # client and server stay open
     return Connection(client, client[settings.database], embedded)
 
 
@@ -127,9 +127,9 @@ def _start_embedded(settings: Settings) -> Embedded:
 
 
 def client_for(uri: str, **options: Any) -> MongoClient[Document]:
-    """A client with the house's guarantees; `options` are the driver's and win over the URI and the defaults.
+    """Return a client with our guarantees; `options` of the driver override the URI and the defaults.
 
-    Raises: Invalid where the URI is not one.
+    Raises: `Invalid` if the URI is not a MongoDB URI.
     """
     if not uri.startswith(("mongodb://", "mongodb+srv://")):
         raise Invalid(f"{VARIABLES['uri']}: must begin with mongodb:// or mongodb+srv://", field="uri")
@@ -137,7 +137,7 @@ def client_for(uri: str, **options: Any) -> MongoClient[Document]:
     defaults = {name: value for name, value in DEFAULTS.items() if f"{name.lower()}=" not in query}
     try:
         return MongoClient(uri, **{**defaults, **GUARANTEES, **options})
-    except (ConfigurationError, ValueError) as error:  # the message may quote the URI, and with it a password
+    except (ConfigurationError, ValueError) as error:  # its message may contain the URI, and so a password
         raise Invalid(f"{VARIABLES['uri']}: not a MongoDB URI ({type(error).__name__})", field="uri") from None
     except OSError as error:
         raise Invalid(f"{VARIABLES['uri']}: {error.filename} cannot be read ({error.strerror})", field="uri") from None
@@ -146,10 +146,10 @@ def client_for(uri: str, **options: Any) -> MongoClient[Document]:
 def check_server(client: MongoClient[Document]) -> None:
     """Refuse a server without transactions or older than MongoDB 6.0.
 
-    Raises: Invalid with the reason, Unavailable, with hosts and causes, where it does not answer.
+    Raises: `Invalid` with the reason; `Unavailable` with hosts and causes, if the server does not respond.
     """
     try:
-        # Inside a time limit the driver forgets its own for finding a server, and would wait the whole of ours.
+        # Inside a time limit the driver ignores serverSelectionTimeoutMS, and would wait until our limit.
         with operation(client.options.server_selection_timeout, reads_only=True):
             hello = client.admin.command("hello")
             version = client.admin.command("buildInfo")["version"]
@@ -160,36 +160,36 @@ def check_server(client: MongoClient[Document]) -> None:
     except OperationFailure as error:
         if error.code == AUTHENTICATION_FAILED:
             raise Invalid(f"{VARIABLES['uri']}: the server refuses this user or password", field="uri") from error
-        raise Unavailable(f"MongoDB refused a question about itself: {error.details}") from error
+        raise Unavailable(f"MongoDB rejected hello or buildInfo: {error.details}") from error
     if reason := refusal(hello, version):
         raise Invalid(f"{VARIABLES['uri']}: {reason}", field="uri")
 
 
 def refusal(hello: Document, version: str) -> str | None:
-    """Why a server with this greeting and version will not do, if it will not."""
+    """Return why a server with this `hello` reply and version cannot be used, or None."""
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_VERSION:
         return f"MongoDB {version} is too old; 6.0 or newer is needed"
     if hello.get("isreplicaset"):
         return NOT_INITIATED
     if "setName" not in hello and hello.get("msg") != "isdbgrid":
         return (
-            "the server stands alone and so has no transactions; start it as a replica set "
-            "(--replSet, then rs.initiate()), of one member if need be"
+            "the server is a standalone, which has no transactions; start it as a replica set "
+            "(--replSet, then rs.initiate()); one member is enough"
         )
     return None
 
 
 class operation:  # noqa: N801 - it reads as a statement
-    """Bound everything inside by `seconds`, and turn the driver's connection and time-out errors into `Unavailable`.
+    """Limit the time of everything inside, and turn the driver's connection and time-out errors into `Unavailable`.
 
-    None seconds leave the bounds to the parts, for what may take days.
-    For use in a `with` or as a decorator. One inside another cannot lengthen it, and inside a request the seconds count
-    from the request's beginning. The error's `outcome_unknown` is
-    true unless `reads_only`: whether a write got through before the connection was lost cannot be known here. Errors
-    in which the server answered (a duplicate key, a failed validation) are the operation's own to interpret and pass
-    through, as does every `SquinneyError`.
+    Use it in a `with` or as a decorator. `seconds` None sets no limit, for work that may take days. An inner operation
+    cannot extend the limit of an outer one, and inside a request the time counts from the start of the request.
 
-    Raises: Unavailable.
+    `outcome_unknown` of the error is true unless `reads_only`, because a write may have succeeded before the connection
+    was lost. Errors that the server reported (a duplicate key, a failed validation) and every `SquinneyError` pass
+    through unchanged.
+
+    Raises: `Unavailable`; `NotPrepared` if an index is missing.
     """
 
     __slots__ = ("_bound", "_ends", "reads_only", "seconds")
@@ -213,14 +213,14 @@ class operation:  # noqa: N801 - it reads as a statement
         if error is None:
             return
         if type(error) is Unavailable and not self.reads_only:
-            error.outcome_unknown = True  # an inner reader failed, but this may have written before it
+            error.outcome_unknown = True  # an inner read failed, but this operation may have written before
         elif isinstance(error, PyMongoError) and is_away(error):
             raise Unavailable(_reason(error), outcome_unknown=not self.reads_only) from error
         elif lacks_an_index(error):
             raise NotPrepared(f"an index is missing: {ADVICE}") from error
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """The function inside a bound of its own at each call."""
+        """Decorate a function, so that each call is an operation."""
 
         @functools.wraps(function)
         def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -238,49 +238,49 @@ def _reason(error: PyMongoError) -> str:
 
 
 def _seconds_in_request(seconds: float | None) -> float | None:
-    """What the request around this call has left of so many seconds; all of them where there is none."""
+    """Return how much of `seconds` the current request has left; all of it outside a request."""
     clock = request_clock.get()
     if seconds is None or clock is None or clock.began is None:
         return seconds
     left = clock.began + seconds - time.monotonic()
-    if left <= 0:  # the driver would take 0 for no limit
+    if left <= 0:  # to the driver 0 means no limit
         raise Unavailable("the request took too long")
     return left
 
 
 def seconds_left() -> float:
-    """How long the operation around this call may still take; infinite outside of one."""
+    """Return how long the current operation may still take; infinite outside an operation."""
     return _ends_at.get() - time.monotonic()
 
 
 def is_away(error: PyMongoError) -> bool:
-    """Whether the error says that the server was away, stepping down or too slow, rather than that it refused."""
+    """Return whether the error means that the server was unreachable, stepping down or too slow; not a rejection."""
     if isinstance(error, ConnectionFailure | ExecutionTimeout) or error.timeout:
         return True
-    if isinstance(error, WriteConcernError):  # it was done, but too few members said so
+    if isinstance(error, WriteConcernError):  # the write happened, but too few members confirmed it
         return True
     if isinstance(error, BulkWriteError):
         return not (error.details or {}).get("writeErrors")
     if ended_by_the_server(error):
         return True
-    if isinstance(error, InvalidOperation):  # the client was closed under a running operation
+    if isinstance(error, InvalidOperation):  # the client was closed during an operation
         return "after close" in str(error)
-    if isinstance(error, ConfigurationError):  # while no member is known, the driver thinks that none has sessions
+    if isinstance(error, ConfigurationError):  # while no member is known, the driver assumes that none has sessions
         return "Sessions are not supported" in str(error)
     return error.has_error_label("TransientTransactionError") or error.has_error_label("RetryableWriteError")
 
 
 def ended_by_the_server(error: PyMongoError) -> bool:
-    """Whether a transaction was too long or too large for the server: it ended it, and nothing of it happened."""
+    """Return whether the server aborted a transaction that was too long or too large; nothing was written."""
     return isinstance(error, OperationFailure) and error.code in (TRANSACTION_TOO_LONG, TRANSACTION_TOO_LARGE)
 
 
 def server_now(db: Db) -> datetime:
-    """The server's time, aware, in UTC, in whole milliseconds: the one clock that all machines share."""
+    """Return the server's time, aware, in UTC, in milliseconds: the one clock that all machines share."""
     now: datetime = db.command("hello", codec_options=CODEC)["localTime"]
     return now
 
 
 def after(seconds: float) -> Document:
-    """So long from now, by the server's clock, as an expression."""
+    """Return the expression for the time `seconds` from now, by the server's clock."""
     return {"$dateAdd": {"startDate": "$$NOW", "unit": "millisecond", "amount": round(seconds * 1000)}}

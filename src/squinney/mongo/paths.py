@@ -1,4 +1,4 @@
-"""Dotted paths, as the server reads them but for arrays."""
+"""Dotted paths, as the server reads them, but without arrays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def value_at(document: Mapping[str, Any], path: str) -> Any:
-    """The value at `details.size.width`; None where there is none."""
+    """Return the value at a path such as `details.size.width`, or None."""
     value: Any = document
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None

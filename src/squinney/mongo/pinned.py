@@ -1,4 +1,4 @@
-"""`pinned`: a database with the guarantees that the systems rest on, however the caller's client was made."""
+"""`pinned`: a database with the guarantees that the systems need, whatever options the caller's client has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pymongo.write_concern import WriteConcern
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 
-# All of them, not only the times: a client may ask for other document classes, or for dates as numbers.
+# All options, not only those of times: a client may set other document classes, or read dates as numbers.
 CODEC: CodecOptions[Document] = CodecOptions(
     document_class=dict, tz_aware=True, tzinfo=UTC, uuid_representation=UuidRepresentation.STANDARD
 )
@@ -24,7 +24,7 @@ MAJORITY_WRITE = WriteConcern("majority", j=True)
 
 
 class _Pinned(Database[Document]):
-    """Makes each collection once: by the driver's way every operation would make its own anew."""
+    """Creates each collection object once; the driver would create one for every operation."""
 
     def __init__(self, db: Db) -> None:
         super().__init__(
@@ -44,19 +44,18 @@ class _Pinned(Database[Document]):
 
 
 def pinned(db: Db) -> Db:
-    """The same database, read from the primary with aware UTC times, written to a majority and its journals.
+    """Return the same database with primary and majority reads, journaled majority writes and aware UTC times.
 
-    Every public class and function that is given a database passes it through here, so that a plain
-    `MongoClient(uri)` will do.
+    Every public class and function that gets a database calls this, so that callers may use a plain `MongoClient(uri)`.
 
-    Raises: `Invalid` where it is no database.
+    Raises: `Invalid` if it is not a database.
     """
     require_database(db)
     return _Pinned(db)
 
 
 def require_database(db: object) -> None:
-    """Refuse a connection, a client or an asynchronous database in the place of a database.
+    """Refuse a connection, a client or an asynchronous database instead of a database.
 
     Raises: `Invalid`.
     """

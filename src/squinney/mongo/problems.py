@@ -1,4 +1,4 @@
-"""Stored data that is not as it should be: how each kind is found, what is said of it, and how it is mended."""
+"""Checks of stored data: how each kind of problem is found, described and repaired."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from squinney.mongo.schema import Db, Document
 log = logging.getLogger(__name__)
 
 SNAPSHOT_TOO_OLD = 239
-# What code meets in a document that is not what it should be, here or on the server.
+# The errors that a malformed document causes, in Python or on the server.
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, OperationFailure)
 ADVICE = "give the server a larger minSnapshotHistoryWindowInSeconds"
 
 
 class SnapshotTooOld(Unavailable):
-    """A check takes longer than the server can look back, by default five minutes."""
+    """A check takes longer than the server keeps snapshots, by default five minutes."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong in stored data: a stable code, the documents concerned, and whether `repair` mends it."""
+    """A problem in stored data: a stable code, the documents concerned, and whether `repair` can repair it."""
 
     code: str
     message: str
@@ -42,9 +42,9 @@ class Problem:
 
 
 def read_findings(db: Db, check: Pipeline, **arguments: Any) -> list[Document]:
-    """All that a check finds, at one moment; whoever is told may take as long as he likes.
+    """Return all findings of a check from one snapshot, as a list, so that the caller may process them slowly.
 
-    Read one after another, documents that change together disagree wherever a change comes in between.
+    Without a snapshot, documents that change together could be read before and after a change, and seem to disagree.
 
     Raises: `SnapshotTooOld`.
     """
@@ -54,11 +54,11 @@ def read_findings(db: Db, check: Pipeline, **arguments: Any) -> list[Document]:
     except OperationFailure as error:
         if error.code != SNAPSHOT_TOO_OLD:
             raise
-        raise SnapshotTooOld(f"{check.name} reads for longer than the server can look back: {ADVICE}") from error
+        raise SnapshotTooOld(f"{check.name} reads for longer than the server keeps snapshots: {ADVICE}") from error
 
 
 def malformed(collection: str, document: Document, error: Exception) -> Problem:
-    """A document that is not what it should be."""
+    """Return the problem of a document that cannot be read."""
     document_id = document.get("_id")
     return Problem(
         "malformed-document",
@@ -68,25 +68,25 @@ def malformed(collection: str, document: Document, error: Exception) -> Problem:
 
 
 def check_failed(name: str, error: Exception) -> Problem:
-    """A check that some document keeps from being made at all."""
+    """Return the problem of a check that fails as a whole because of a document."""
     return Problem("check-failed", f"{name} cannot be checked ({type(error).__name__}: {str(error)[:200]})")
 
 
 def raise_if_away(error: Exception) -> None:
-    """Raise it again where the server was away or too slow: that tells nothing of the data."""
+    """Raise the error again if the server was unreachable or too slow, since that is not a problem of the data."""
     if isinstance(error, PyMongoError) and is_away(error):
         raise error
 
 
 @dataclass(frozen=True)
 class Check:
-    """One kind of problem.
+    """One kind of problem, and how it is found and repaired.
 
-    `query` finds what is wrong: a pipeline, or a function that reads it in parts. `message` is filled in with the
-    finding, or makes a text of it. `repair(db, finding)` changes what is still as it was found, and returns how many
-    documents that were; without one, a person must decide, as where `repairable` says so of a finding. `counted_as`
-    names what was done. `documents` are those concerned, by default the finding's `_id` in `collection`, which is the
-    query's.
+    `query` yields the findings: a pipeline, or a function that reads them in parts. `message` is a format string for a
+    finding, or a function. `repair(db, finding)` changes only what is still as it was found, and returns the number of
+    changed documents. Without `repair`, or if `repairable` is false for a finding, a person must decide. `counted_as`
+    names the repairs in the counts. `documents` returns the documents concerned, by default the finding's `_id` in
+    `collection`, which is by default the query's.
     """
 
     code: str
@@ -104,11 +104,11 @@ class Check:
             object.__setattr__(self, "collection", self.query.collection)
 
     def findings(self, db: Db) -> Iterable[Document]:
-        """What is wrong now."""
+        """Return the current findings."""
         return read_findings(db, self.query, **self.arguments) if isinstance(self.query, Pipeline) else self.query(db)
 
     def problem(self, finding: Document) -> Problem:
-        """The finding, as `find_problems` yields it; one that cannot be read is a problem of its own."""
+        """Return the finding as `find_problems` yields it; a malformed finding is a problem of its own."""
         try:
             message = self.message.format(**finding) if isinstance(self.message, str) else self.message(finding)
             documents = self.documents(finding) if self.documents else {self.collection: finding["_id"]}
@@ -117,7 +117,7 @@ class Check:
             return malformed(self.collection, finding, error)
 
     def repair_finding(self, db: Db, finding: Document) -> int:
-        """How many documents it took; one that cannot be read is left to a person."""
+        """Repair a finding and return the number of changed documents; a malformed finding is left to a person."""
         try:
             return self.repair(db, finding) if self.repair and self.repairable(finding) else 0
         except MALFORMED as error:
@@ -127,7 +127,7 @@ class Check:
 
 
 def problems(db: Db, checks: Sequence[Check]) -> Iterator[Problem]:
-    """What the checks find, one after another.
+    """Yield the problems that the checks find, one check after another.
 
     Raises: `SnapshotTooOld`.
     """
@@ -140,7 +140,7 @@ def problems(db: Db, checks: Sequence[Check]) -> Iterator[Problem]:
 
 
 def repair_problems(db: Db, checks: Sequence[Check]) -> Counter[str]:
-    """Repair what the checks find and can mend, in their order; returns counts.
+    """Repair what the checks find and can repair, in their order; return counts.
 
     Atomic: each finding by itself.
     After a crash: run it again.

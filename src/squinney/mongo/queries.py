@@ -1,4 +1,4 @@
-"""Queries as declared data, so that a check can prove each one indexed and routed."""
+"""Queries as declared data, so that a check can prove that each one has an index and a route to its shard."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Routing = Literal["one", "few", "broadcast"]
 
 @dataclass(frozen=True)
 class Query:
-    """A filter with its sort, named once.
+    """A named filter with its sort; calling it returns the filter.
 
-    Calling it gives the filter. `example` are arguments for which it can be explained. `routing` says how many
-    shards it reaches; anything but "one" needs a `reason`. `hint` names the index, where the server may choose wrongly.
+    `example` has arguments for `explain`. `routing` tells how many shards the query reaches; any value but "one" needs
+    a `reason`. `hint` names the index if the server may choose a wrong one.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Query:
         session: ClientSession | None = None,
         **arguments: Any,
     ) -> Cursor[Document]:
-        """The cursor over what matches, in the query's order."""
+        """Return a cursor over the matching documents, in the query's order."""
         cursor = db[self.collection].find(self.where(**arguments), projection, limit=limit, session=session)
         if self.hint:
             cursor = cursor.hint(self.hint)
@@ -61,7 +61,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """An aggregation, named once; otherwise like `Query`."""
+    """A named aggregation, otherwise like `Query`."""
 
     name: str
     collection: str
@@ -82,13 +82,13 @@ class Pipeline:
 def problem_query(
     name: str, collection: str, stages: Callable[..., list[Document]], example: Mapping[str, Any] | None = None
 ) -> Pipeline:
-    """A pipeline of `find_problems`, which reads everything on every shard."""
+    """Return a pipeline for `find_problems`, which reads whole collections on every shard."""
     why = "find_problems() reads everything"
     return Pipeline(name, collection, stages, example or {}, routing="broadcast", reason=why)
 
 
 def declared(names: Mapping[str, Any]) -> list[Query | Pipeline]:
-    """The queries of a module, by its `globals()`: one that is defined is declared, too."""
+    """Return the queries that a module defines, from its `globals()`, so that none can be left out."""
     return [value for value in names.values() if isinstance(value, Query | Pipeline)]
 
 
@@ -97,7 +97,7 @@ def _explain(db: Db, command: Document) -> Document:
 
 
 def stages(plan: Any) -> set[str]:
-    """The names of all stages of an explained plan, on every shard."""
+    """Return the names of all stages of an explained plan, on every shard."""
     if isinstance(plan, dict):
         found = {plan["stage"]} if isinstance(plan.get("stage"), str) else set()
         relevant = (value for name, value in plan.items() if name != "rejectedPlans")

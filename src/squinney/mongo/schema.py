@@ -28,11 +28,11 @@ NAMESPACE_EXISTS = 48
 
 @dataclass(frozen=True)
 class Index:
-    """One index. `expire_after_seconds` makes it a TTL index; `partial` its filter; `weights` for text.
+    """One index. `expire_after_seconds` makes it a TTL index, `partial` is its filter, `weights` are for text.
 
-    `default_language` is that of a text index: its stop words are not found, and `none` has none.
-    `language_override` is the field in which the server looks for the language of a document's text. Without it that is
-    `language`, and the server refuses documents that have there what is no language of its own.
+    `default_language` is the language of a text index, whose stop words cannot be searched; `none` has no stop words.
+    `language_override` names the field with the language of a document's text. By default that is `language`, and the
+    server rejects documents whose `language` it does not know.
     """
 
     keys: Keys
@@ -48,11 +48,11 @@ class Index:
 
     @property
     def name(self) -> str:
-        """The name MongoDB would give it."""
+        """The name that MongoDB gives it by default."""
         return "_".join(f"{field}_{direction}" for field, direction in self.keys)
 
     def model(self) -> IndexModel:
-        """The driver's form of it."""
+        """Return the driver's `IndexModel`."""
         options = {
             "unique": self.unique or None,
             "sparse": self.sparse or None,
@@ -69,7 +69,7 @@ class Index:
 
 @dataclass(frozen=True)
 class Collection:
-    """One collection. `shard_key` None means unsharded, and `unsharded` then says why.
+    """One collection. Without a `shard_key` it is unsharded, and `unsharded` gives the reason.
 
     `escrow` declares the numbers that shared steps of `Transactions` may change, each with its direction.
     """
@@ -85,7 +85,7 @@ class Collection:
 
 @dataclass(frozen=True)
 class Drift:
-    """A difference between what is declared and what the database has."""
+    """A difference between the declaration and the database."""
 
     collection: str
     kind: DriftKind
@@ -96,21 +96,19 @@ class Drift:
 
 
 def apply(db: Db, collections: Iterable[Collection]) -> None:
-    """Create what is missing: collections, indexes, validators. Running it again changes nothing.
-
-    An index that exists under the same name with other options is not rebuilt: that may take hours on live data, so it
-    raises `Conflict` and says which; `rebuild` is for that. So does a unique index over documents that are alike.
+    """Create missing collections, indexes and validators. Running it again changes nothing.
 
     Atomic: each collection and each index by itself.
     After a crash: run it again.
-    Raises: `Conflict`.
+    Raises: `Conflict` if an index exists under the same name with other options: to rebuild it may take hours on live
+    data, so only `rebuild` does; also if documents have equal values under a unique index.
     """
     existing = {info["name"]: info.get("options", {}) for info in db.list_collections()}
     for collection in collections:
         if collection.name not in existing:
             _create(db, collection)
         elif collection.validator and existing[collection.name].get("validator") != collection.validator:
-            # Only where it differs: collMod waits for everything that runs on the collection, and holds up the rest.
+            # Only if it differs: collMod waits for all running operations on the collection, and blocks new ones.
             db.command("collMod", collection.name, validator=dict(collection.validator))
         _create_indexes(db, collection)
 
@@ -122,7 +120,7 @@ def _create(db: Db, collection: Collection) -> None:
     try:
         db.create_collection(collection.name, check_exists=False, **options)
     except OperationFailure as error:
-        if error.code != NAMESPACE_EXISTS:  # another process was faster
+        if error.code != NAMESPACE_EXISTS:  # another process created it concurrently
             raise
 
 
@@ -134,9 +132,9 @@ def _create_indexes(db: Db, collection: Collection) -> None:
     except OperationFailure as error:
         advice = {
             **dict.fromkeys(
-                INDEX_OPTIONS_CONFLICT, "an index has other options; `squinney indexes --rebuild` makes it anew"
+                INDEX_OPTIONS_CONFLICT, "an index has other options; `squinney indexes --rebuild` rebuilds it"
             ),
-            DUPLICATE_KEY: "a unique index meets documents that are alike; change all but one of them",
+            DUPLICATE_KEY: "documents have equal values under a unique index; change all but one of them",
         }.get(error.code or 0)
         if advice is None:
             raise
@@ -145,10 +143,9 @@ def _create_indexes(db: Db, collection: Collection) -> None:
 
 
 def rebuild(db: Db, collections: Sequence[Collection]) -> list[Drift]:
-    """Drop every index that exists with other options or under another name than declared, and make it anew; returns
-    which were dropped.
+    """Drop and recreate every index that has other options or another name than declared; return the dropped ones.
 
-    Until it is made, what needs it is slow, and a unique one does not hold: do it when few are about.
+    Meanwhile queries that need the index are slow, and a unique index is not enforced: do it at a quiet time.
 
     Atomic: each index by itself.
     After a crash: run it again.
@@ -161,7 +158,7 @@ def rebuild(db: Db, collections: Sequence[Collection]) -> list[Drift]:
 
 
 def check(db: Db, collections: Iterable[Collection]) -> list[Drift]:
-    """How the database differs from what is declared; empty where it does not."""
+    """Return the differences between the declarations and the database."""
     return [drift for collection in collections for drift in _check(db, collection)]
 
 
@@ -185,12 +182,12 @@ def _check(db: Db, collection: Collection) -> Iterator[Drift]:
     shard_index = "_".join(f"{key}_{kind}" for key, kind in (collection.shard_key or {}).items())
     missing = [index for name, index in declared.items() if name not in found]
     for name in sorted(found.keys() - declared.keys() - {"_id_", shard_index}):
-        in_the_way = any(_excludes(found[name], index) for index in missing)
-        yield Drift(collection.name, "different-index" if in_the_way else "extra-index", name)
+        blocks_missing = any(_excludes(found[name], index) for index in missing)
+        yield Drift(collection.name, "different-index" if blocks_missing else "extra-index", name)
 
 
 def _excludes(found: Mapping[str, Any], index: Index) -> bool:
-    """Whether the server refuses the index beside the one it has: the same under another name, or a second of texts."""
+    """Return whether an existing index prevents this one: it is the same under another name, or a second text index."""
     if any(kind == "text" for _, kind in index.keys):
         return "textIndexVersion" in found
     return not _differs(replace(index, expire_after_seconds=found.get("expireAfterSeconds")), found)
@@ -210,7 +207,7 @@ def _differs(index: Index, found: Mapping[str, Any]) -> bool:
 
 
 def _keys_differ(index: Index, found: Mapping[str, Any]) -> bool:
-    """Order counts. The server rewrites a text index's key, but lists its fields with their weights."""
+    """Compare the keys in order. The server rewrites the keys of a text index, but lists its fields as weights."""
     text = [field for field, kind in index.keys if kind == "text"]
     if text:
         return dict.fromkeys(text, 1) | dict(index.weights or {}) != dict(found.get("weights", {}))
@@ -218,7 +215,7 @@ def _keys_differ(index: Index, found: Mapping[str, Any]) -> bool:
 
 
 def _holds(declared: Any, found: Any) -> bool:
-    """Whether the server has what is declared; it adds everything that was left out."""
+    """Return whether the server has all declared values; it adds defaults for those that were left out."""
     if isinstance(declared, Mapping) and isinstance(found, Mapping):
         return all(_holds(value, found.get(name)) for name, value in declared.items())
     return bool(declared == found)

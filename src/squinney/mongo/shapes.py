@@ -1,4 +1,4 @@
-"""What a stored document must have to be shown or computed with, asked of it here and on the server."""
+"""The fields and types that a stored document needs to be used, checked in Python and on the server."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ IN_BSON: Mapping[type, list[str]] = {str: ["string"], int: ["int", "long"], date
 
 
 def fits(document: Any, shape: Shape) -> bool:
-    """Whether it is a document with these fields, of these types; True and False are no numbers."""
+    """Return whether a value is a document with these fields of these types; a bool does not count as a number."""
     return isinstance(document, dict) and all(
         isinstance(document.get(name), kind) and not isinstance(document[name], bool) for name, kind in shape.items()
     )
 
 
 def mismatches(shape: Shape) -> list[Document]:
-    """The same for the server: one of these matches what does not fit."""
+    """Return conditions for the server: a document that does not have the shape matches at least one of them."""
     return [{name: {"$not": {"$type": IN_BSON[kind]}}} for name, kind in shape.items()]

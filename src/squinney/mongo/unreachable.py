@@ -1,4 +1,4 @@
-"""Why the driver found no server that it could use, in one sentence for whoever gave the URI."""
+"""Why the driver found no usable server, in one sentence for the user who set the URI."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pymongo.server_description import ServerDescription
 from pymongo.topology_description import TopologyDescription
 
 NOT_INITIATED = "its replica set is not initiated yet; run rs.initiate() there once, in mongosh"
-# What the driver wraps around the cause: the host, which we name ourselves, a number, and its own settings.
+# What the driver adds to the cause: the host, which our message has already, an error number, and its own settings.
 _WRAPPING = re.compile(r"\[Errno -?\d+\] | \(configured timeouts:.*|, Timeout: .*")
 
 
 def why(topology: TopologyDescription) -> str:
-    """The hosts, and what is wrong with each."""
+    """Return the hosts, and the problem of each."""
     servers = topology.server_descriptions()
     if not servers:
         return f"no server there belongs to a replica set named {topology.replica_set_name}"
-    return "; ".join(f"{_name(address)}: {_fault(server)}" for address, server in sorted(servers.items(), key=str))
+    return "; ".join(f"{_name(address)}: {_problem(server)}" for address, server in sorted(servers.items(), key=str))
 
 
 def _name(address: tuple[str, int | None]) -> str:
@@ -25,11 +25,11 @@ def _name(address: tuple[str, int | None]) -> str:
     return host if port is None or host.startswith("/") else f"{host}:{port}"
 
 
-def _fault(server: ServerDescription) -> str:
+def _problem(server: ServerDescription) -> str:
     if server.error is not None:
         return _WRAPPING.sub("", str(server.error)).replace(f"{_name(server.address)}: ", "")
     if server.server_type_name == "RSGhost":
         return NOT_INITIATED
     if server.server_type_name == "Unknown":
-        return "it has not answered"
+        return "it has not responded"
     return f"it is not the primary ({server.server_type_name}), and there is none"

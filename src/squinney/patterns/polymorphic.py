@@ -204,7 +204,7 @@ class Types(Generic[D]):
             raise ValueError(f"{model.__name__} stores type or schema_version under another name than its base")
         for part in _parts_of(model):
             if part.model_config.get("extra") != "allow":
-                raise ValueError(f"{part.__name__} must be a Part: it would lose fields that it does not define")
+                raise ValueError(f"{part.__name__} would lose fields that it does not define: its type must be a Part")
 
 
 def _parts_of(model: type[BaseModel]) -> set[type[BaseModel]]:

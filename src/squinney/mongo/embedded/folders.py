@@ -1,4 +1,4 @@
-"""Where the embedded MongoDB keeps its data, and where its socket lies."""
+"""The data folder of the embedded MongoDB, and the folder of its socket."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MARK = "squinney-data.txt"
 MARK_TEXT = "This folder belongs to Squinney's embedded MongoDB. Deleting it deletes the data.\n"
 SOCKET_NAME = "mongod.sock"
 SOCKET_BYTES = 103 if sys.platform == "darwin" else 107
-ROOM_BYTES = 256 * 1024 * 1024  # a new server writes its journal and first files within this
+ROOM_BYTES = 256 * 1024 * 1024  # the journal and first files of a new server need less
 
 CHOOSE = "set SQUINNEY_DATA to a folder of your own"
 
 
 def default_folder(start: Path | None = None) -> Path:
-    """`.squinney/` in a clone of the project that `start` (the current folder) lies in, else the user's data folder."""
+    """Return `.squinney/` if `start` (the current folder) is in a clone of the project, else the user's data folder."""
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
         if _is_clone(folder / "pyproject.toml"):
@@ -33,8 +33,8 @@ def default_folder(start: Path | None = None) -> Path:
     try:
         from platformdirs import user_data_path
     except ImportError as error:
-        told = f"No MongoDB was named: run pip install 'squinney[embedded]' for an embedded one, {CHOOSE}, {ELSEWHERE}"
-        raise NoServer(told) from error
+        choices = f"run pip install 'squinney[embedded]' for an embedded one, {CHOOSE}, {ELSEWHERE}"
+        raise NoServer(f"No MongoDB was named: {choices}") from error
     return user_data_path("squinney", appauthor=False)
 
 
@@ -46,9 +46,9 @@ def _is_clone(pyproject: Path) -> bool:
 
 
 def claim(folder: Path) -> None:
-    """Make `folder` ours: private and marked. Running it again changes nothing.
+    """Create and mark `folder` as a private data folder. Running it again changes nothing.
 
-    Raises: NoServer where it is somebody else's, holds other things, or cannot be written.
+    Raises: `NoServer` if it belongs to another user, contains other files, or cannot be written.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -69,31 +69,30 @@ def _check_owner(folder: Path) -> None:
 
 
 def _check_contents(folder: Path) -> None:
-    # In this order: the mark is the first thing that another process, starting at the same time, puts here.
+    # In this order: a process that starts concurrently creates the mark before any other file.
     if any(folder.iterdir()) and not (folder / MARK).exists():
-        raise NoServer(f"The folder {folder} holds files that are not Squinney's: name an empty one; {CHOOSE}")
+        raise NoServer(f"The folder {folder} contains files that are not Squinney's: name an empty one; {CHOOSE}")
 
 
 def check_room(folder: Path) -> None:
-    """Refuse to start a server on a disk that is nearly full; one that runs goes on.
+    """Refuse to start a server on a disk that is nearly full; a running server is not affected.
 
-    Raises: NoServer.
+    Raises: `NoServer`.
     """
     free = shutil.disk_usage(folder).free
     if free < ROOM_BYTES:
         raise NoServer(
             f"The disk of {folder} has {free // 2**20} MB left and MongoDB needs {ROOM_BYTES // 2**20} MB: "
-            f"make room, or set SQUINNEY_DATA to a folder on another disk"
+            f"free some space, or set SQUINNEY_DATA to a folder on another disk"
         )
 
 
 def socket_for(folder: Path, runtime: Path | None = None) -> Path:
-    """The socket's path for the server of `folder`: short, in a folder that only this user may enter.
+    """Return a short socket path for the server of `folder`, and create its folder, which only this user may enter.
 
-    It does not lie in `$XDG_RUNTIME_DIR`, which is emptied at logout and differs between logins, while the server may
-    outlive both.
+    It is not in `$XDG_RUNTIME_DIR`, which is emptied at logout and differs between logins: the server may outlive both.
 
-    Raises: NoServer where the path would be longer than the system allows.
+    Raises: `NoServer` if the path is longer than the system allows.
     """
     parent = runtime or runtime_folder()
     socket = parent / hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:12] / SOCKET_NAME
@@ -105,16 +104,16 @@ def socket_for(folder: Path, runtime: Path | None = None) -> Path:
     try:
         socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise NoServer(f"The folder {socket.parent} for the socket cannot be made ({error.strerror})") from error
+        raise NoServer(f"The folder {socket.parent} for the socket cannot be created ({error.strerror})") from error
     return socket
 
 
 def runtime_folder(temporary: Path | None = None) -> Path:
-    """This user's folder for sockets under `temporary` (/tmp); a fresh one where somebody else has taken its name."""
+    """Return this user's socket folder under `temporary` (/tmp), or a new one if another user has that name."""
     if temporary is None:
         temporary = Path("/tmp") if os.access("/tmp", os.W_OK | os.X_OK) else Path(tempfile.gettempdir())  # noqa: S108
     usual = temporary / f"squinney-{os.geteuid()}"
-    with suppress(OSError):  # somebody's file is in the way, or nothing may be written: the next line sees it
+    with suppress(OSError):  # a file with that name exists, or the folder is read-only: the next line detects it
         usual.mkdir(mode=0o700, exist_ok=True)
     return usual if _is_private(usual) else Path(tempfile.mkdtemp(prefix="squinney-", dir=temporary))
 

@@ -1,4 +1,4 @@
-"""A thread that starts the embedded MongoDB again when it has died under its user."""
+"""A thread that restarts the embedded MongoDB if it dies while a process uses it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOK_EVERY_SECONDS = 2.0
 
 @contextmanager
 def kept_alive(embedded: Embedded | None, *, every_seconds: float = LOOK_EVERY_SECONDS) -> Iterator[None]:
-    """Look after the server inside the `with`; without an embedded one there is nothing to look after."""
+    """Restart the embedded server whenever it dies inside the `with`; do nothing without an embedded server."""
     if embedded is None:
         yield
         return
@@ -38,6 +38,6 @@ def _watch(embedded: Embedded, stop: threading.Event, every_seconds: float) -> N
     while not stop.wait(every_seconds):
         try:
             if embedded.revive():
-                log.warning("the embedded MongoDB had died and was started again")
+                log.warning("the embedded MongoDB had died and was restarted")
         except (NoServer, OSError) as error:
-            log.error("the embedded MongoDB has died and does not start: %s", error)
+            log.error("the embedded MongoDB has died and cannot be restarted: %s", error)

@@ -1,7 +1,7 @@
-"""One mongod in the background: starting it, asking whether it lives, ending it.
+"""One mongod in the background: starting it, checking whether it runs, ending it.
 
-The truth about "is it running" is a file lock: the server inherits an exclusively locked `server.lock` and keeps it
-until it ends, however it ends. A process id left by a crash or a power loss can therefore not mislead anybody.
+A file lock shows whether it runs: the server inherits an exclusively locked `server.lock` and keeps the lock until it
+ends in any way. So a process id that a crash or power loss left behind cannot be mistaken for a running server.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ STOP_SECONDS = 30.0
 
 
 def start(binary: Binary, folder: Path, arguments: Sequence[str]) -> None:
-    """Start a mongod on `folder/db` that outlives this process; returns when it is about to answer.
+    """Start a mongod on `folder/db` that outlives this process; return when it has gone to the background.
 
-    Raises: NoServer with the reason, where it does not come up.
+    Raises: `NoServer` with the reason, if it does not start.
     """
     (folder / "db").mkdir(mode=0o700, exist_ok=True)
     rotate(folder)
     log = folder / "mongod.log"
     before = log.stat().st_size if log.exists() else 0
     with open(folder / "server.lock", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # at most a moment: nobody runs it, somebody may be asking
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a process in `is_running` may have it for a moment
         code, output = run(
             binary.path,
-            ["--fork", "--dbpath", str(folder / "db"), "--logpath", str(log), "--logappend", *_HOUSE, *arguments],
+            ["--fork", "--dbpath", str(folder / "db"), "--logpath", str(log), "--logappend", *_OPTIONS, *arguments],
             binary.environment,
             keep_open=[lock.fileno()],
             timeout_seconds=START_SECONDS,
@@ -48,26 +48,26 @@ def start(binary: Binary, folder: Path, arguments: Sequence[str]) -> None:
         raise NoServer(_why(binary, folder, code, output, log, before))
 
 
-_HOUSE = [
+_OPTIONS = [
     *("--logRotate", "reopen"),
-    "--quiet",  # no two log lines for each connection
+    "--quiet",  # omits two log lines per connection
     *("--setParameter", "diagnosticDataCollectionEnabled=false"),
-    # A killed process's open transaction holds its documents for this long; the server's own default is a minute.
+    # The open transaction of a killed process holds its documents for this long; the default is a minute.
     *("--setParameter", "transactionLifetimeLimitSeconds=10"),
 ]
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a mongod started here on `folder` still lives, by its lock."""
+    """Return whether the mongod of `folder` runs, by its lock."""
     try:
         with open(folder / "server.lock") as lock:
-            return not try_lock(lock, fcntl.LOCK_SH)  # shared, so that two who ask do not see each other
+            return not try_lock(lock, fcntl.LOCK_SH)  # shared, so that two concurrent callers do not block each other
     except (FileNotFoundError, NotADirectoryError):
         return False
 
 
 def process_id(folder: Path) -> int | None:
-    """The id of the mongod running on `folder`, which writes it there itself."""
+    """Return the process id of the mongod of `folder`, from the lock file that it writes."""
     try:
         return int((folder / "db" / "mongod.lock").read_text())
     except (OSError, ValueError):
@@ -75,16 +75,16 @@ def process_id(folder: Path) -> int | None:
 
 
 def end(folder: Path, *, patience_seconds: float = STOP_SECONDS) -> None:
-    """End the mongod of `folder`: asked first, by force when it does not listen. Its journal makes either safe."""
+    """End the mongod of `folder`, with SIGKILL if it ignores SIGTERM. Its journal makes both safe."""
     for sign, seconds in ((signal.SIGTERM, patience_seconds), (signal.SIGKILL, patience_seconds)):
         send(folder, sign)
         if wait_until_ended(folder, seconds):
             return
-    raise NoServer(f"The mongod of {folder} (process {process_id(folder)}) does not end: end it by hand")
+    raise NoServer(f"The mongod of {folder} (process {process_id(folder)}) does not end: end it manually")
 
 
 def send(folder: Path, sign: signal.Signals) -> None:
-    """Send `sign` to the mongod of `folder` if it lives."""
+    """Send a signal to the mongod of `folder` if it runs."""
     pid = process_id(folder)
     if pid is not None and is_running(folder):
         with suppress(ProcessLookupError):
@@ -92,7 +92,7 @@ def send(folder: Path, sign: signal.Signals) -> None:
 
 
 def wait_until_ended(folder: Path, seconds: float) -> bool:
-    """Wait until no mongod runs on `folder`; False when `seconds` have passed."""
+    """Wait until no mongod runs on `folder`; return False after `seconds`."""
     deadline = time.monotonic() + seconds
     while is_running(folder):
         if time.monotonic() > deadline:
@@ -102,7 +102,7 @@ def wait_until_ended(folder: Path, seconds: float) -> bool:
 
 
 def rotate(folder: Path) -> bool:
-    """Put a log that has grown aside, keeping one old one; a running server must then be told to reopen its log."""
+    """Rename a large log, keeping one old log; return True if a running server must now reopen its log."""
     log = folder / "mongod.log"
     if not log.exists() or log.stat().st_size < LOG_BYTES:
         return False
@@ -111,7 +111,7 @@ def rotate(folder: Path) -> bool:
 
 
 def try_lock(file: IO[str], kind: int = fcntl.LOCK_EX) -> bool:
-    """Lock `file`, exclusively if not told otherwise, unless somebody is in the way; closing it gives the lock back."""
+    """Lock `file` without waiting, by default exclusively; return False if another process has it. Closing unlocks."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -121,7 +121,7 @@ def try_lock(file: IO[str], kind: int = fcntl.LOCK_EX) -> bool:
 
 @contextmanager
 def gate(file: IO[str], folder: Path, seconds: float = START_SECONDS) -> Iterator[None]:
-    """One process at a time starts or stops the server of `folder`."""
+    """Let only one process at a time start or stop the server of `folder`."""
     deadline = time.monotonic() + seconds
     while not try_lock(file):
         if time.monotonic() > deadline:
@@ -134,10 +134,10 @@ def gate(file: IO[str], folder: Path, seconds: float = START_SECONDS) -> Iterato
 
 
 def _why(binary: Binary, folder: Path, code: int, output: str, log: Path, before: int) -> str:
-    """Why the server did not come up, as one sentence that says what to do."""
+    """Return why the server did not start, as one sentence with advice."""
     written = _written_since(log, before)
     if "No space left on device" in written + output:
-        return f"The disk of {folder} is full: make room, or set SQUINNEY_DATA to a folder on another disk"
+        return f"The disk of {folder} is full: free some space, or set SQUINNEY_DATA to a folder on another disk"
     if code == WRONG_DATA_CODE or any(sign in written for sign in WRONG_DATA):
         return (
             f"The data in {folder} was written by {_writer(folder)}, which this mongod ({binary.version}) cannot read: "
@@ -152,7 +152,7 @@ def _why(binary: Binary, folder: Path, code: int, output: str, log: Path, before
 
 
 def note_version(folder: Path, version: str) -> None:
-    """Remember which MongoDB wrote the data of `folder`."""
+    """Store the version of the MongoDB that writes the data of `folder`."""
     (folder / "version").write_text(version)
 
 
@@ -160,7 +160,7 @@ def _writer(folder: Path) -> str:
     try:
         return f"MongoDB {(folder / 'version').read_text()}"
     except OSError:
-        return "another MongoDB, a newer one as a rule"
+        return "another version of MongoDB, probably a newer one"
 
 
 def _written_since(log: Path, before: int) -> str:
@@ -173,7 +173,7 @@ def _written_since(log: Path, before: int) -> str:
 
 
 def _last_error(written: str) -> str:
-    """The last fatal message of mongod's log, else its last error, else its last line."""
+    """Return the last fatal message of mongod's log, else its last error, else its last line."""
     entries = [entry for line in written.splitlines() if (entry := _entry(line))]
     for severity in ("F", "E"):
         for entry in reversed(entries):

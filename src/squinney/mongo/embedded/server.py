@@ -1,14 +1,14 @@
-"""A real MongoDB, private to this user and folder, started when needed and shared by this user's processes.
+"""A real MongoDB, private to one user and data folder, started when needed and shared by that user's processes.
 
-It is a replica set of one member, so that transactions and change streams work, and it listens on no network port: its
-socket lies in a folder that only its user may enter. Three locks in the data folder say who does what:
+It is a replica set of one member, so that transactions and change streams work. It listens on no network port: its
+socket is in a folder that only its user may enter. Three file locks in the data folder coordinate the processes:
 
-- `users.lock` is held, shared, by each process that uses the server; the last one out stops it;
-- `gate.lock` lets one process at a time start or stop it;
-- `server.lock` is held by the server itself for as long as it lives (see `process.py`).
+- `users.lock` is held, shared, by each process that uses the server; the last of them stops the server;
+- `gate.lock` lets one process at a time start or stop the server;
+- `server.lock` is held by the server itself while it runs (see `process.py`).
 
-Locks vanish with their holders, so nothing is left to clean up after `kill -9` or a power loss: the server survives
-the first and is used by whoever comes next, and is started anew after the second.
+Locks are released when their holder ends, so there is nothing to clean up after `kill -9` or a power loss. After
+`kill -9` of a process the server keeps running for the next one; after a power loss the next process starts it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ANSWER_SECONDS = 30.0
 
 
 class Embedded:
-    """One process's use of the embedded MongoDB of a folder."""
+    """The use of a folder's embedded MongoDB by one process."""
 
     def __init__(self, folder: Path, socket: Path, users: IO[str], gate: IO[str]) -> None:
         self.folder = folder
@@ -62,14 +62,14 @@ class Embedded:
         arguments: Sequence[str] = (),
         runtime: Path | None = None,
     ) -> Self:
-        """Use the server of `folder`, which is started if it does not run.
+        """Use the server of `folder`, and start it if it does not run.
 
-        `arguments` are more of mongod's own and `test_commands` allows fail points; both count only when it is this
-        call that starts it. `runtime` is where the socket's folder is made, for want of a better place `/tmp`.
+        `arguments` are further options of mongod, and `test_commands` allows fail points; both are ignored if the
+        server already runs. `runtime` is where the socket's folder is created, by default in `/tmp`.
 
-        Atomic: one process at a time gets through the gate.
-        After a crash: the server goes on or was never started; the next call sees which.
-        Raises: NoServer, with one sentence that says what to do.
+        Atomic: `gate.lock` admits one process at a time.
+        After a crash: the server runs or was never started; the next call finds out.
+        Raises: `NoServer`, with one sentence of advice.
         """
         folder = folder.absolute()
         data_folders.claim(folder)
@@ -90,7 +90,7 @@ class Embedded:
 
     @property
     def uri(self) -> str:
-        """What a client connects to."""
+        """The URI for clients."""
         return f"mongodb://{quote_plus(str(self.socket))}/?directConnection=true"
 
     def __enter__(self) -> Self:
@@ -100,11 +100,11 @@ class Embedded:
         self.stop()
 
     def stop(self) -> bool:
-        """Use it no more; the last process to say so stops the server. True when this one did.
+        """Stop using the server; the last process that uses it stops it. Return whether this one did.
 
-        A child made by `fork` shares its parent's use and cannot end it.
+        A forked child shares its parent's use and cannot end it.
 
-        After a crash: the server goes on without users, until the next one comes and goes.
+        After a crash: the server runs without users, until another process has used it and stops it.
         """
         if self._users.closed or os.getpid() != self._owner:
             return False
@@ -120,11 +120,11 @@ class Embedded:
             self._gate.close()
 
     def revive(self) -> bool:
-        """Start the server again if it has died, as when the system ran out of memory; True when it had.
+        """Restart the server if it has died, for example when the system ran out of memory; return whether it had.
 
-        Clients find it again by themselves: its socket is where it was.
+        Clients reconnect automatically, because the path of its socket does not change.
 
-        Raises: NoServer where it does not come up.
+        Raises: `NoServer` if it does not start.
         """
         with process.gate(self._gate, self.folder):
             dead = not process.is_running(self.folder)
@@ -133,7 +133,7 @@ class Embedded:
             return dead
 
     def rotate_log(self) -> bool:
-        """Put the server's log aside if it has grown; True when it had."""
+        """Rename the server's log if it is large; return whether it was."""
         if not process.rotate(self.folder):
             return False
         with self._admin() as admin:
@@ -145,13 +145,13 @@ class Embedded:
             if self._answers():
                 self.rotate_log()
                 return
-            process.end(self.folder)  # it hangs, or its socket was removed: no newcomer could reach it
+            process.end(self.folder)  # it hangs, or its socket was deleted: no new client could connect
         self._launch()
         if self._answers():
             process.note_version(self.folder, self.version)
         else:
             reason = f"see {self.folder / 'mongod.log'}" if process.is_running(self.folder) else "it ended at once"
-            raise NoServer(f"The embedded MongoDB of {self.folder} does not answer ({reason}): try again")
+            raise NoServer(f"The embedded MongoDB of {self.folder} does not respond ({reason}): try again")
 
     def _launch(self) -> None:
         data_folders.check_room(self.folder)
@@ -167,11 +167,11 @@ class Embedded:
             raise
 
     def _answers(self) -> bool:
-        """Wait until it is a primary that takes writes, made one if need be; False when it cannot be reached."""
+        """Wait until the server is a writable primary, and initiate it if necessary; return False if that fails."""
         deadline = time.monotonic() + ANSWER_SECONDS
         with self._admin() as admin:
             while time.monotonic() < deadline and process.is_running(self.folder):
-                if not self.socket.exists():  # the driver would wait half a second before it tried again
+                if not self.socket.exists():  # the driver would wait half a second before its next attempt
                     time.sleep(0.01)
                     continue
                 with suppress(ConnectionFailure, OperationFailure):  # still starting or electing
@@ -184,17 +184,17 @@ class Embedded:
         return False
 
     def _become_member(self, admin: Any) -> None:
-        """Make the server a replica set of one, whose member is its present socket."""
+        """Make the server a replica set whose only member has the path of its current socket as its host."""
         members = [{"_id": 0, "host": str(self.socket)}]
         config = admin.client.local.system.replset.find_one()
         if config is None:
             admin.command("replSetInitiate", {"_id": SET_NAME, "members": members})
-        elif config["members"][0]["host"] != str(self.socket):  # the folder or the socket has moved
+        elif config["members"][0]["host"] != str(self.socket):  # the folder or the socket was moved
             moved = {**config, "members": members, "version": config["version"] + 1}
             admin.command("replSetReconfig", moved, force=True)
 
     def _shut_down(self) -> None:
-        # Asking is twice as fast as a signal, which waits for secondaries that do not exist.
+        # The command is twice as fast as a signal, which waits for secondaries that do not exist.
         with suppress(PyMongoError), self._admin() as admin:
             admin.command("shutdown", force=True, timeoutSecs=0)
         if not process.wait_until_ended(self.folder, process.STOP_SECONDS):

@@ -36,7 +36,7 @@ def _made(site: TestClient) -> None:
 def test_a_campaign_is_made_placed_paused_and_shown(site: TestClient) -> None:
     _made(site)
     assert "larch:boots" in site.get("/ads", headers=HTML).text
-    assert "Resume it" in site.post("/ads/status/larch:boots", data={"status": "paused"}, headers=HTML).text
+    assert "Resume campaign" in site.post("/ads/status/larch:boots", data={"status": "paused"}, headers=HTML).text
     assert "paused" in site.get("/ads/why?site=news&zone=top", headers=HTML).text
     assert site.post("/ads/status/larch:boots", data={"status": "odd"}, headers=HTML).status_code == 422
     again = {"name": "larch:boots", "advertiser": "L", "model": "cpm", "bid": "x", "total": "1"}
@@ -95,7 +95,7 @@ def test_the_form_takes_caps_days_and_targeting(site: TestClient, systems: assem
     assert made.status_code == 200
     for said in (
         "at most 3 impressions for one visitor in ",
-        "Only beside tea, cake.",
+        "Only with the keywords tea, cake.",
         "Only on squinney, news",
     ):
         assert said in made.text
@@ -115,7 +115,7 @@ def test_the_form_takes_caps_days_and_targeting(site: TestClient, systems: assem
 def test_an_ad_is_taken_down_and_put_up_again(site: TestClient, systems: assembly.Assembled) -> None:
     _made(site)
     ad = {"site": "news", "zone": "top", "unit": "u"}
-    assert "taken down" in site.post("/ads/active/larch:boots", data={**ad, "active": "no"}, headers=HTML).text
+    assert "not active" in site.post("/ads/active/larch:boots", data={**ad, "active": "no"}, headers=HTML).text
     assert _network(systems).choose("news", "top") == []
     site.post("/ads/active/larch:boots", data={**ad, "active": "yes"}, headers=HTML)
     assert [one.unit for one in _network(systems).choose("news", "top")] == ["u"]

@@ -17,14 +17,14 @@ def _make(page: Page, name: str, *, bid: str = "2.50", zone: str = "site", title
     page.get_by_label("Advertiser").fill("Tea House")
     page.get_by_label("Bid in EUR").fill(bid)
     page.get_by_label("Budget in EUR").fill("100000")
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Create campaign").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text(name)
     page.get_by_label("Zone", exact=True).fill(zone)
     page.get_by_label("Unit").fill(f"{name}/1")
     page.get_by_label("Title", exact=True).fill(title)
-    page.get_by_label("Address").fill("/shop")
-    page.get_by_role("button", name="Put it there").click()
-    expect(page.get_by_text("The ad is in its zone.")).to_be_visible()
+    page.get_by_label("URL").fill("/shop")
+    page.get_by_role("button", name="Put ad into zone").click()
+    expect(page.get_by_text("The ad was put into the zone.")).to_be_visible()
 
 
 def _figure(page: Page, name: str) -> str:
@@ -69,18 +69,18 @@ def test_charts_move_while_traffic_is_simulated(admin: Page, serving: Serving) -
 
 def test_ads_remember_only_whom_they_may(stranger: Page) -> None:
     stranger.goto("/site")
-    expect(stranger.get_by_text("These ads know nothing of you.")).to_be_visible()
+    expect(stranger.get_by_text("These ads know nothing about you.")).to_be_visible()
     stranger.get_by_role("button", name="Let them remember").click()
     expect(stranger.get_by_text("These ads remember")).to_be_visible()
-    stranger.get_by_role("button", name="Forget it, and stop").click()
-    expect(stranger.get_by_text("These ads know nothing of you.")).to_be_visible()
+    stranger.get_by_role("button", name="Delete this, and stop remembering").click()
+    expect(stranger.get_by_text("These ads know nothing about you.")).to_be_visible()
 
 
 def test_a_member_sees_and_changes_their_own_campaigns_only(page: Page) -> None:
     name = f"own:{secrets.token_hex(4)}"
     _make(page, name, zone="corner")
-    page.get_by_role("button", name="Pause it").click()
-    expect(page.get_by_role("button", name="Resume it")).to_be_visible()
+    page.get_by_role("button", name="Pause campaign").click()
+    expect(page.get_by_role("button", name="Resume campaign")).to_be_visible()
     page.goto("/ads")
     rows = page.locator("tbody tr")
     expect(rows).to_have_count(1)

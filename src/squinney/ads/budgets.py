@@ -1,9 +1,10 @@
-"""Budgets: slices of them are leased, spent from memory, and given back.
+"""Budgets: processes lease parts of a budget, promise the money to serves from memory, and return the rest.
 
-`committed` of a budget is what is spent and what is out on lease; it never passes the total. A lease holds what may yet
-be settled from it: an impression takes its price out of its lease and puts it into `spent`, in one transaction. A lease
-outlives the minute in which nearly every serve is seen that will be; then its rest goes back, so that serves which
-nobody sees do not hold up a campaign. Who comes later is paid from what the budget has left.
+`committed` of a budget is the sum of what is spent and what is leased; it never exceeds the total. The `amount` of a
+lease is the money that can still be charged to it: an impression moves its price from its lease to `spent`, in one
+transaction. Nearly every serve that is ever seen is seen within a minute. A lease expires some time after that, and its
+rest returns to the budget, so that serves that are never seen do not block a campaign. A later impression is charged
+to what the budget has left.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
 from squinney.transactions import Busy, in_transaction
 
-LEASE_SECONDS = 60  # for so long serves are given out from one
-PROMISED_SECONDS = 60  # for so long money is held back for a serve that nobody saw
-MARGIN_SECONDS = 60  # between the last promise's end and that of its lease: clocks differ
-RETRY_SECONDS = 0.5  # before a budget that had nothing to lease is asked again; then twice as long, and so on
+LEASE_SECONDS = 60  # how long a process promises money from one lease
+PROMISED_SECONDS = 60  # how long money is reserved for a serve that was not seen
+MARGIN_SECONDS = 60  # between the end of the last promise and the end of its lease, since clocks differ
+RETRY_SECONDS = 0.5  # before the first retry for a budget with no money to lease; the pause then doubles
 MOST_RETRY_SECONDS = 30.0
-LEASING_SECONDS = 3  # a choice waits at most so long for money
-BUSY_SECONDS = 5.0  # before a budget that others held is asked again
+LEASING_SECONDS = 3  # the longest time that a choice waits for a lease
+BUSY_SECONDS = 5.0  # before the next try for a budget that another transaction held
 RETURNED_AT_ONCE = 500
 RETURNING_SECONDS = 25  # the job runs twice a minute
 RETURN_SECONDS = 2
@@ -38,7 +39,7 @@ RETURN_SECONDS = 2
 
 @dataclass
 class Lease:
-    """A slice that this process holds: `free` of it is promised to no serve yet."""
+    """A part of a budget that this process holds. `free` is the amount not yet promised to a serve."""
 
     id: str
     day: datetime
@@ -47,87 +48,87 @@ class Lease:
 
 
 class Wallet:
-    """One campaign's money in this process."""
+    """The money of one campaign in this process: its current lease, and when to try for another one."""
 
-    def __init__(self, lease: Callable[[Lease | None], Lease | None]) -> None:
-        self._lease = lease
+    def __init__(self, take_lease: Callable[[Lease | None], Lease | None]) -> None:
+        self._take_lease = take_lease
         self._lock = threading.Lock()
-        self._held: Lease | None = None
+        self._lease: Lease | None = None
         self._pause = RETRY_SECONDS
         self.empty_until = 0.0
         self.refusals = 0
 
-    def reserve(self, price: int, now: datetime, *, may_ask: bool = True) -> Lease | None:
-        """A lease with the price taken out; None where there is no money now. Only an empty one asks the database."""
+    def reserve(self, price: int, now: datetime, *, may_lease: bool = True) -> Lease | None:
+        """Subtract the price from the lease and return the lease; None without money. Take a new lease if needed."""
         with self._lock:
-            held = self._held
-            if held is None or held.free < price or now >= held.until:
-                if not may_ask or time.monotonic() < self.empty_until:
+            lease = self._lease
+            if lease is None or lease.free < price or now >= lease.until:
+                if not may_lease or time.monotonic() < self.empty_until:
                     return None
-                held = self._ask(held, price)
-            if held is not None:
-                held.free -= price
-            return held
+                lease = self._renew(lease, price)
+            if lease is not None:
+                lease.free -= price
+            return lease
 
-    def _ask(self, held: Lease | None, price: int) -> Lease | None:
+    def _renew(self, old: Lease | None, price: int) -> Lease | None:
         pause = self._pause
         try:
-            self._held = held = self._lease(held)
-        except Busy:  # a killed process holds the budget: pages must not wait for it, one after another
-            held, pause = None, BUSY_SECONDS
-        if held is not None and held.free >= price:
+            self._lease = lease = self._take_lease(old)
+        except Busy:  # a killed process may hold the budget for a minute: not every page must wait for it
+            lease, pause = None, BUSY_SECONDS
+        if lease is not None and lease.free >= price:
             self._pause = RETRY_SECONDS
-            return held
+            return lease
         self.refusals += 1
         self.empty_until = time.monotonic() + pause
         self._pause = min(self._pause * 2, MOST_RETRY_SECONDS)
         return None
 
     def release(self, lease: Lease, price: int) -> None:
-        """Take back what no serve was given for."""
+        """Undo `reserve` when no serve was made."""
         with self._lock:
             lease.free += price
 
     def has(self, price: int) -> bool:
-        """Whether there is, or may be, money for one more."""
+        """Return whether there is money for one more serve, or may be."""
         with self._lock:
-            if self._held is not None and self._held.free >= price:
+            if self._lease is not None and self._lease.free >= price:
                 return True
             return time.monotonic() >= self.empty_until
 
-    def empty(self) -> Lease | None:
-        """Hold nothing any more."""
+    def remove_lease(self) -> Lease | None:
+        """Remove the lease from the wallet and return it."""
         with self._lock:
-            held, self._held = self._held, None
-            return held
+            lease, self._lease = self._lease, None
+            return lease
 
 
 def take_lease(
     db: Db, campaign_id: str, price: int, old: Lease | None, *, now: datetime, serve_seconds: float
 ) -> Lease | None:
-    """Give back what is free of the old lease, and take a new one, if there is anything to take.
+    """Return the free money of the old lease to the budget, and take a new lease if the budget has money.
 
     Atomic: one transaction.
-    After a crash: the lease is there or it is not; the job `return-ad-leases` gives it back.
+    After a crash: the new lease exists or not; the job `return-ad-leases` returns its money when it expires.
     Raises: `Busy`, `Unavailable`.
     """
     day = rules.day_of(now)
     ends = min(now + timedelta(seconds=LEASE_SECONDS), day + timedelta(days=1))
 
     def work(session: ClientSession) -> Lease | None:
-        given_back = _shrink(db, old, session) if old else None
+        returned = _take_free(db, old, session) if old else None
         budget = db["ad_budgets"].find_one(queries.BUDGET(campaign_id=campaign_id), session=session)
         if budget is None:
             return None
-        committed, in_day = _after_return(budget, given_back)
-        amount = rules.slice_of(_left(budget, committed, in_day, now), price)
-        if not amount and not given_back:
+        committed, day_committed = _after_return(budget, returned)
+        amount = rules.lease_amount(_available(budget, committed, day_committed, now), price)
+        if not amount and not returned:
             return None
         changes = {"committed": committed + amount}
         if amount or budget["day"] == day:
             changes |= {
                 "day": max(day, budget["day"]),
-                "day_committed": (in_day if budget["day"] == day else 0) + amount,
+                "day_committed": (day_committed if budget["day"] == day else 0) + amount,
             }
         db["ad_budgets"].update_one({"_id": campaign_id}, {"$set": changes}, session=session)
         if not amount:
@@ -141,10 +142,10 @@ def take_lease(
 
 @operation()
 def end_if_spent(db: Db, campaign_id: str, price: int) -> None:
-    """End a campaign whose money is spent for good, so that no process asks for it any more.
+    """End a campaign that has spent its total budget, so that no process tries to lease from it any more.
 
-    Atomic: one update, which takes it out of every zone.
-    After a crash: it happened or it did not; whoever asks next does it.
+    Atomic: one update, which removes the campaign from every zone.
+    After a crash: the campaign has ended or not; if not, the next try for a lease ends it.
     """
     if db["ad_budgets"].find_one(queries.SPENT(campaign_id=campaign_id, price=price)):
         ended = {"status": "ended", "ended_because": "out of budget"}
@@ -157,58 +158,58 @@ def _stored(lease: Lease, campaign_id: str, serve_seconds: float) -> Document:
     return {"_id": lease.id, "campaign_id": campaign_id, "day": lease.day, "amount": lease.free, "until": until}
 
 
-def _shrink(db: Db, lease: Lease, session: ClientSession) -> Document | None:
-    """Take out of a lease what no serve was promised; None where nothing is left to take."""
+def _take_free(db: Db, lease: Lease, session: ClientSession) -> Document | None:
+    """Subtract from a stored lease the money that no serve was promised; None if nothing is left."""
     found = db["ad_leases"].find_one(queries.LEASE(lease_id=lease.id), session=session)
-    amount = min(lease.free, found["amount"]) if found else 0  # clicks take what they need, promised or not
+    amount = min(lease.free, found["amount"]) if found else 0  # clicks may have used more than was promised
     if not amount:
         return None
     db["ad_leases"].update_one({"_id": lease.id}, {"$inc": {"amount": -amount}}, session=session)
     return {"amount": amount, "day": lease.day}
 
 
-def _after_return(budget: Document, given_back: Document | None) -> tuple[int, int]:
-    """What is committed, in all and on the budget's day, once the amount has come back."""
-    committed, in_day = budget["committed"], budget["day_committed"]
-    if given_back:
-        committed -= given_back["amount"]
-        if given_back["day"] == budget["day"]:
-            in_day -= given_back["amount"]
-    return committed, in_day
+def _after_return(budget: Document, returned: Document | None) -> tuple[int, int]:
+    """Compute `committed` and `day_committed` of a budget after an amount is returned."""
+    committed, day_committed = budget["committed"], budget["day_committed"]
+    if returned:
+        committed -= returned["amount"]
+        if returned["day"] == budget["day"]:
+            day_committed -= returned["amount"]
+    return committed, day_committed
 
 
-def _left(budget: Document, committed: int, in_day: int, now: datetime) -> int:
-    """What may be leased now. A day that is over, by anybody's clock, has nothing left."""
+def _available(budget: Document, committed: int, day_committed: int, now: datetime) -> int:
+    """Return the amount that may be leased now. A day that has ended by any process's clock has no money left."""
     day = rules.day_of(now)
     left: int = budget["total"] - committed
     if budget["day"] > day:
         return 0
     if budget["daily"] is not None:
         allowed = rules.day_allowance(budget["daily"], budget["pacing"], now)
-        left = min(left, allowed - (in_day if budget["day"] == day else 0))
+        left = min(left, allowed - (day_committed if budget["day"] == day else 0))
     return max(0, left)
 
 
-def give_back(db: Db, campaign_id: str, lease: Lease) -> None:
-    """Give back what no serve was promised, as a process does that ends.
+def return_free(db: Db, campaign_id: str, lease: Lease) -> None:
+    """Return the free money of a lease to its budget when a process ends.
 
     Atomic: one transaction.
-    After a crash: the lease is as it was; the job gives it back.
+    After a crash: the lease is unchanged; the job `return-ad-leases` returns its money when it expires.
     """
 
     def work(session: ClientSession) -> None:
-        given_back = _shrink(db, lease, session)
-        if given_back:
-            _put_back(db, campaign_id, given_back, session)
+        returned = _take_free(db, lease, session)
+        if returned:
+            _add_to_budget(db, campaign_id, returned, session)
 
     in_transaction(db, work, seconds=10)
 
 
 def return_lapsed(db: Db, now: datetime) -> int:
-    """Give back what is left of leases whose serves have all expired; how many there were.
+    """Return the rest of expired leases to their budgets; return how many leases there were.
 
-    Atomic: each lease by itself: it goes and its campaign has the rest, in one transaction.
-    After a crash: the next run goes on.
+    Atomic: each lease separately: one transaction deletes the lease and returns its rest.
+    After a crash: the next run continues.
     """
     until = time.monotonic() + RETURNING_SECONDS
     returned = 0
@@ -216,7 +217,7 @@ def return_lapsed(db: Db, now: datetime) -> int:
         lapsed = [lease["_id"] for lease in queries.LAPSED.find(db, now=now, limit=RETURNED_AT_ONCE)]
         before = returned
         for lease_id in lapsed:
-            with suppress(Busy):  # a transaction of a killed process holds the budget for a minute: the next run has it
+            with suppress(Busy):  # a killed process may hold the budget for a minute: the next run tries again
                 returned += in_transaction(db, partial(_return, db, lease_id), seconds=RETURN_SECONDS)
         if len(lapsed) < RETURNED_AT_ONCE or returned == before:
             break
@@ -228,14 +229,14 @@ def _return(db: Db, lease_id: str, session: ClientSession) -> int:
     if lease is None:
         return 0
     if lease["amount"]:
-        _put_back(db, lease["campaign_id"], lease, session)
+        _add_to_budget(db, lease["campaign_id"], lease, session)
     return 1
 
 
-def _put_back(db: Db, campaign_id: str, lease: Document, session: ClientSession) -> None:
+def _add_to_budget(db: Db, campaign_id: str, returned: Document, session: ClientSession) -> None:
     budget = db["ad_budgets"].find_one(queries.BUDGET(campaign_id=campaign_id), session=session)
     if budget is None:
         return
-    committed, in_day = _after_return(budget, lease)
-    changes = {"committed": committed, "day_committed": in_day}
+    committed, day_committed = _after_return(budget, returned)
+    changes = {"committed": committed, "day_committed": day_committed}
     db["ad_budgets"].update_one({"_id": campaign_id}, {"$set": changes}, session=session)

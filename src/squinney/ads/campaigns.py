@@ -1,4 +1,4 @@
-"""Campaigns and where their ads are: the part of `AdNetwork` that people use."""
+"""Campaigns and placements: the part of `AdNetwork` that manages what may be shown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from squinney.transactions import AlreadyExists, Plan, Step, Transactions
 
 
 class Campaigns:
-    """Makes, reads and changes campaigns; the zones in memory see each change at once."""
+    """Creates, reads and changes campaigns. Each change updates the zones in this process's memory at once."""
 
     def __init__(self, db: Db, transactions: Transactions, clock: Clock, zones: Zones) -> None:
         self._db = db
@@ -44,10 +44,10 @@ class Campaigns:
         targeting: Mapping[str, Any] | None = None,
         owner: str | None = None,
     ) -> Campaign:
-        """Make a campaign, active from its start.
+        """Create a campaign. It is active from `starts_at`, or at once.
 
         Atomic: the campaign and its budget are one `Transactions` run.
-        After a crash: nothing, or in two-phase mode stubs that `recover-transactions` removes.
+        After a crash: nothing remains, or in two-phase mode stubs that the job `recover-transactions` removes.
         Raises: `Invalid`, `CampaignTaken`.
         """
         now = self._clock()
@@ -73,12 +73,12 @@ class Campaigns:
         try:
             self._transactions.run("ads.create", Plan(steps))
         except AlreadyExists as error:
-            raise CampaignTaken(f"there is a campaign {campaign_id}", campaign_id=campaign_id) from error
+            raise CampaignTaken(f"a campaign {campaign_id} already exists", campaign_id=campaign_id) from error
         return campaign
 
     @operation(reads_only=True)
     def get(self, campaign_id: str) -> Campaign:
-        """The campaign.
+        """Return a campaign.
 
         Raises: `UnknownCampaign`.
         """
@@ -90,34 +90,36 @@ class Campaigns:
 
     @operation(reads_only=True)
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Campaign]:
-        """Every campaign, by id."""
+        """List all campaigns, ordered by id."""
         return cast(Page[Campaign], page(self._db, queries.CAMPAIGNS, cursor=cursor, limit=limit))
 
     @operation(reads_only=True)
     def owned_by(self, owner: str, *, cursor: str | None = None, limit: int = 50) -> Page[Campaign]:
-        """An owner's campaigns, by id."""
+        """List the campaigns of an owner, ordered by id."""
         checks.identifier(owner, "owner")
         return cast(Page[Campaign], page(self._db, queries.CAMPAIGNS_OF, cursor=cursor, limit=limit, owner=owner))
 
     @operation(reads_only=True)
     def placements(self, campaign_id: str) -> list[Placement]:
-        """Where a campaign's ads are."""
+        """List a campaign's ads in zones."""
         return cast(
             list[Placement], list(queries.PLACEMENTS_OF.find(self._db, campaign_id=campaign_id, limit=MOST_PLACEMENTS))
         )
 
     @operation(reads_only=True)
     def money(self, campaign_ids: Iterable[str]) -> dict[str, Document]:
-        """What campaigns have spent, and what is out on lease, in thousandths of a minor unit, by their ids; and how
-        many impressions, viewable ones, clicks and conversions they had."""
+        """Return what campaigns have spent, leased and left, and their totals, by campaign id.
+
+        Money is in thousandths of a minor unit. The totals are `impressions`, `viewable`, `clicks` and `conversions`.
+        """
         found = queries.SOME_BUDGETS.find(self._db, campaign_ids=sorted(set(campaign_ids)))
         return {one["_id"]: _money_of(one) for one in found}
 
     def pause(self, campaign_id: str) -> Campaign:
-        """Show a campaign no more until it is resumed.
+        """Stop showing a campaign until it is resumed.
 
         Atomic: one update, which every process follows.
-        After a crash: it happened or it did not.
+        After a crash: the update happened or not.
         Raises: `UnknownCampaign`, `CampaignEnded`.
         """
         return self._set_status(campaign_id, "paused")
@@ -126,16 +128,16 @@ class Campaigns:
         """Show a paused campaign again.
 
         Atomic: one update, which every process follows.
-        After a crash: it happened or it did not.
+        After a crash: the update happened or not.
         Raises: `UnknownCampaign`, `CampaignEnded`.
         """
         return self._set_status(campaign_id, "active")
 
     def deactivate(self, campaign_id: str) -> Campaign:
-        """End a campaign for good: one update takes it out of every zone, within a second in every process.
+        """End a campaign permanently. Every process stops showing it within a second.
 
-        Atomic: that update.
-        After a crash: it happened or it did not.
+        Atomic: one update, which removes the campaign from every zone.
+        After a crash: the update happened or not.
         Raises: `UnknownCampaign`.
         """
         return self._set_status(campaign_id, "ended")
@@ -143,21 +145,21 @@ class Campaigns:
     @operation()
     def _set_status(self, campaign_id: str, status: str) -> Campaign:
         checks.identifier(campaign_id, "campaign_id")
-        still = {"status": {"$ne": "ended"}} if status != "ended" else {}
-        where = {**queries.CAMPAIGN(campaign_id=campaign_id), **still}
+        unless_ended = {"status": {"$ne": "ended"}} if status != "ended" else {}
+        where = {**queries.CAMPAIGN(campaign_id=campaign_id), **unless_ended}
         change = {"$set": {"status": status}, "$currentDate": {"changed_at": True}}
         changed = self._db["ad_campaigns"].find_one_and_update(where, change, return_document=True)
         if changed is None:
             self.get(campaign_id)
             raise CampaignEnded(f"campaign {campaign_id} has ended", campaign_id=campaign_id)
-        self._zones.saw_campaign(changed)
+        self._zones.update_campaign(changed)
         return cast(Campaign, changed)
 
     @operation()
     def place(self, campaign_id: str, site: str, zone: str, ad: Mapping[str, Any]) -> Placement:
-        """Put an ad into a zone, or change the one that the campaign has there under the same unit.
+        """Put an ad into a zone, or change the campaign's ad with the same unit in that zone.
 
-        `ad` has a `unit`, a `creative`, and may have `keywords`, `weight`, a `cap` of its own, and `active`.
+        `ad` has a `unit` and a `creative`, and may have `keywords`, `weight`, its own `cap`, and `active`.
 
         Raises: `Invalid`, `UnknownCampaign`, `CampaignEnded`, `UnitTaken`, `LimitReached`.
         """
@@ -168,22 +170,22 @@ class Campaigns:
             raise CampaignEnded(f"campaign {campaign_id} has ended", campaign_id=campaign_id)
         where = {"_id": {"site": site, "zone": zone, "ad_unit": unit}, "campaign_id": campaign_id}
         self._refuse_too_many(campaign_id, where)
-        worth = {"ecpm": rules.ecpm(campaign["pricing"])}
-        change = {"$set": fields, "$setOnInsert": worth, "$currentDate": {"changed_at": True}}
+        ecpm = {"ecpm": rules.ecpm(campaign["pricing"])}
+        change = {"$set": fields, "$setOnInsert": ecpm, "$currentDate": {"changed_at": True}}
         try:
             found = self._db["ad_placements"].find_one_and_update(where, change, upsert=True, return_document=True)
         except DuplicateKeyError:
-            raise UnitTaken(f"another campaign has a unit {unit} there", **key) from None
+            raise UnitTaken(f"another campaign has a unit {unit} in this zone", **key) from None
         placed = cast(Document, found)
-        self._zones.saw_placement(placed, at_once=True)
+        self._zones.update_placement(placed, reorder=True)
         return cast(Placement, placed)
 
     def _refuse_too_many(self, campaign_id: str, placement: Document) -> None:
-        """Each choice in a zone may have to look at every ad there. Several at once may pass the limit by a few."""
+        """Limit the ads of a campaign, since a choice may look at every ad of a zone. Races may exceed it by a few."""
         ads = self._db["ad_placements"]
         listed = queries.PLACEMENTS_OF(campaign_id=campaign_id)
         if ads.count_documents(listed, limit=MOST_PLACEMENTS) == MOST_PLACEMENTS and not ads.find_one(placement):
-            raise LimitReached(f"a campaign has at most {MOST_PLACEMENTS} ads in zones", limit=MOST_PLACEMENTS)
+            raise LimitReached(f"a campaign can have at most {MOST_PLACEMENTS} ads in zones", limit=MOST_PLACEMENTS)
 
 
 def _budget_of(campaign: Campaign, now: datetime) -> Document:

@@ -1,4 +1,4 @@
-"""Counters: what was delivered, a document for each campaign, day, zone and unit."""
+"""Counters of what was delivered: one document for each campaign, day, zone and unit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from squinney.transactions.native import send
 
 
 class Row(NamedTuple):
-    """Whose counter."""
+    """The key of a counter."""
 
     campaign_id: str
     day: datetime
@@ -24,31 +24,31 @@ class Row(NamedTuple):
 
 
 def add(db: Db, counts: Mapping[Row, Mapping[str, int]], session: ClientSession) -> None:
-    """Add to counters, in one command; a counter that is not there begins with it."""
-    writes = [update(_where(row), more, upsert=True) for row, more in counts.items()]
+    """Add to counters, in one command. Counters that do not exist are created."""
+    writes = [update(_filter(row), increments, upsert=True) for row, increments in counts.items()]
     write(db, "ad_counters", "update", writes, session)
 
 
-def _where(row: Row) -> Document:
-    """The campaign and day also by themselves: they are the shard key."""
-    whole = row._asdict()
-    return {"_id": whole, **whole}
+def _filter(row: Row) -> Document:
+    """Match the `_id`, and its parts as separate fields, since campaign and day are the shard key."""
+    parts = row._asdict()
+    return {"_id": parts, **parts}
 
 
 def update(where: Document, increments: Mapping[str, int], *, upsert: bool = False) -> Document:
-    """One element of an update command."""
+    """Return one statement of an update command."""
     return {"q": where, "u": {"$inc": dict(increments)}, "upsert": upsert}
 
 
 def write(db: Db, name: str, verb: str, writes: list[Document], session: ClientSession) -> Document:
-    """One command, if there is anything to write.
+    """Send one command with these writes, if there are any, and return the server's reply.
 
-    Raises: `DuplicateKeyError` where another has made one of the documents.
+    Raises: `DuplicateKeyError` if another process has inserted one of the documents.
     """
     if not writes:
         return {}
-    answer = send(db, name, verb, writes, session)
-    for report in answer.get("writeErrors", ()):
-        kind = DuplicateKeyError if report["code"] == DUPLICATE_KEY else OperationFailure
-        raise kind(report["errmsg"], report["code"], report)
-    return answer
+    reply = send(db, name, verb, writes, session)
+    for error in reply.get("writeErrors", ()):
+        kind = DuplicateKeyError if error["code"] == DUPLICATE_KEY else OperationFailure
+        raise kind(error["errmsg"], error["code"], error)
+    return reply

@@ -1,4 +1,4 @@
-"""Campaigns with a month of delivery, to look at on the first start."""
+"""Create campaigns with a month of delivery, to look at on the first start."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from squinney.transactions import in_transaction
 
 DAYS = 30
 ZONES = {"site": 1.0, "shop": 0.55}
-IN_SIGHT = 0.68  # of the impressions
-HITS_OF_CAPS = 0.03  # for each impression
-# Advertiser, campaign, price, daily budget, mean impressions a day, click rate, words, title and text of the ad.
+VIEWABLE_SHARE = 0.68  # of the impressions
+CAP_HITS = 0.03  # for each impression
+# Advertiser, campaign, price, daily budget, mean impressions a day, click rate, keywords; the ad's title, text and URL
 CAMPAIGNS: list[tuple[str, str, dict[str, Any], int, int, float, list[str], tuple[str, str, str]]] = [
     ("Larch & Sons", "larch:autumn-boots", {"model": "cpm", "bid": 420}, 2_500, 4_200, 0.011, ["shoes", "hiking"],
      ("Boots for wet leaves", "Sewn in the valley, soled twice.", "/shop")),
@@ -37,10 +37,10 @@ CAMPAIGNS: list[tuple[str, str, dict[str, Any], int, int, float, list[str], tupl
 
 
 def demo(db: Db) -> None:
-    """Make campaigns with their ads and a month of figures, once.
+    """Create campaigns with their ads and a month of counters. A second call changes nothing.
 
-    Atomic: each campaign, each ad and each campaign's month by itself.
-    After a crash: the next call goes on.
+    Atomic: each campaign, each ad and each campaign's month separately.
+    After a crash: the next call continues.
     """
     db = pinned(db)
     today = rules.day_of(utcnow())
@@ -64,31 +64,31 @@ def _unit(campaign_id: str, creative: dict[str, Any], words: list[str]) -> dict[
     return {"unit": f"{campaign_id}/text", "creative": creative, "keywords": words}
 
 
-def _about(mean: float, chance: random.Random) -> int:
-    """A number of things that happen so often in the mean, each by itself."""
-    return max(0, round(chance.gauss(mean, math.sqrt(mean))))
+def _random_count(mean: float, rng: random.Random) -> int:
+    """Draw a number of independent events with this mean."""
+    return max(0, round(rng.gauss(mean, math.sqrt(mean))))
 
 
 def _deliver(
     db: Db, campaign_id: str, price: dict[str, Any], daily: int, mean: int, rate: float, today: datetime
 ) -> None:
-    """A month that ended yesterday: weekends are quieter, and trade grows a little."""
-    chance = random.Random(campaign_id)
+    """Write the counters of the month that ended yesterday: fewer on weekends, and slightly growing."""
+    rng = random.Random(campaign_id)
     rows = []
-    for back in range(DAYS, 0, -1):
-        day = today - timedelta(days=back)
+    for days_ago in range(DAYS, 0, -1):
+        day = today - timedelta(days=days_ago)
         weekend = 0.62 if day.weekday() >= 5 else 1.0
         for zone, share in ZONES.items():
-            impressions = round(mean * share * weekend * (1.25 - back / 100) * chance.uniform(0.88, 1.12))
-            clicks = _about(impressions * rate, chance)
+            impressions = round(mean * share * weekend * (1.25 - days_ago / 100) * rng.uniform(0.88, 1.12))
+            clicks = _random_count(impressions * rate, rng)
             paid = clicks * THOUSAND if price["model"] == "cpc" else impressions
             spend = min(paid * price["bid"], math.floor(daily * THOUSAND * share / sum(ZONES.values())))
             row = {"campaign_id": campaign_id, "day": day, "site": "squinney", "zone": zone}
             row["unit"] = f"{campaign_id}/text"
             counts = {"impressions": impressions, "clicks": clicks, "spend": spend}
-            counts["viewable"] = min(impressions, _about(impressions * IN_SIGHT, chance))
-            counts["capped"] = _about(impressions * HITS_OF_CAPS * weekend, chance)
-            counts["conversions"] = min(clicks, _about(clicks / 12, chance))
+            counts["viewable"] = min(impressions, _random_count(impressions * VIEWABLE_SHARE, rng))
+            counts["capped"] = _random_count(impressions * CAP_HITS * weekend, rng)
+            counts["conversions"] = min(clicks, _random_count(clicks / 12, rng))
             rows.append({"_id": dict(row), **row, **counts})
 
     def write(session: ClientSession) -> None:
@@ -99,7 +99,7 @@ def _deliver(
         sums = {name: sum(row[name] for row in rows) for name in counted}
         spent = sum(row["spend"] for row in rows)
         db["ad_counters"].insert_many(rows, session=session)
-        more = {**sums, "spent": spent, "committed": spent}
-        db["ad_budgets"].update_one({"_id": campaign_id}, {"$inc": more}, session=session)
+        increments = {**sums, "spent": spent, "committed": spent}
+        db["ad_budgets"].update_one({"_id": campaign_id}, {"$inc": increments}, session=session)
 
     in_transaction(db, write)

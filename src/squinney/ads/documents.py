@@ -1,7 +1,7 @@
-"""The network's shapes and collections.
+"""The document types and collections of the advertising network.
 
-Bids and budgets are whole minor units (cents). What is spent is kept in thousandths of them, so that one impression at
-a bid of 250 cents a thousand costs exactly 250 of them. Everything is a whole number.
+Bids and budgets are whole minor units (cents). Spend is stored in thousandths of a minor unit, so that one impression
+at a bid of 250 cents for a thousand impressions costs exactly 250 thousandths. All amounts are integers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NotRequired, TypedDict
 
 from squinney.mongo.schema import Collection, Index
 
-THOUSAND = 1000  # thousandths of a minor unit; and what a CPM bid buys
+THOUSAND = 1000  # thousandths in a minor unit; also the number of impressions that a CPM bid pays for
 COUNTED = ("impressions", "viewable", "clicks", "conversions", "value", "spend", "capped")
 MOST_BID = 10**8
 MOST_BUDGET = 10**14
@@ -30,7 +30,7 @@ class Pricing(TypedDict):
 
 
 class Budget(TypedDict):
-    """In minor units. `daily` None: no limit for a day. `even` lets a day's money go only as the day goes."""
+    """Amounts in minor units. `daily` None: no daily limit. Pacing `even` spreads a day's money over the day."""
 
     total: int
     daily: int | None
@@ -39,14 +39,14 @@ class Budget(TypedDict):
 
 
 class Cap(TypedDict):
-    """At most so many impressions for one user in so many seconds."""
+    """The most impressions for one user within `per_seconds`."""
 
     impressions: int
     per_seconds: int
 
 
 class Campaign(TypedDict):
-    """What an advertiser pays for. `owner` is the person whose it is, for the program that asks."""
+    """What an advertiser pays for. `owner` is the id of the user who manages it; the network does not interpret it."""
 
     _id: str
     advertiser: str
@@ -79,9 +79,10 @@ class Placement(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """An ad that was chosen. `serve_id` is what beacons and clicks send back.
+    """An ad that was chosen for a visitor. Beacons and clicks send its `serve_id`.
 
-    `price` is what an impression or a click costs, and `ecpm` what a thousand impressions bring, both in thousandths.
+    `price` is the price of an impression or a click, and `ecpm` the expected revenue from a thousand impressions, both
+    in thousandths of a minor unit.
     """
 
     serve_id: str
@@ -96,7 +97,7 @@ class Serve:
 
 @dataclass(frozen=True)
 class Click:
-    """Where a click leads, and whether it is the first of its serve."""
+    """The URL that a click leads to, and whether it is the first click of its serve."""
 
     url: str
     first: bool
@@ -104,7 +105,7 @@ class Click:
 
 @dataclass(frozen=True)
 class Candidate:
-    """An ad of a zone as `explain` sees it: `left_out` says why it would not be chosen, or is empty."""
+    """An ad of a zone in the result of `explain`. `left_out` says why it would not be chosen, or is empty."""
 
     campaign_id: str
     unit: str
@@ -126,7 +127,7 @@ COLLECTIONS = [
     Collection(
         "ad_campaigns",
         indexes=[
-            Index([("changed_at", 1)], why="following by polling"),
+            Index([("changed_at", 1)], why="polling for changes"),
             Index([("owner", 1), ("_id", 1)], why="owned_by(owner)"),
             Index([("status", 1), ("ends_at", 1)], why="the job that ends campaigns"),
         ],
@@ -140,8 +141,8 @@ COLLECTIONS = [
     Collection(
         "ad_leases",
         indexes=[
-            Index([("until", 1)], why="the job that gives lapsed leases back"),
-            Index([("campaign_id", 1)], why="what is out on lease"),
+            Index([("until", 1)], why="the job that returns the money of expired leases"),
+            Index([("campaign_id", 1)], why="the leases of a campaign"),
         ],
         shard_key={"_id": "hashed"},
         validator=_numbers("campaign_id", "amount", amount=_MONEY),
@@ -149,16 +150,16 @@ COLLECTIONS = [
     Collection(
         "ad_placements",
         indexes=[
-            Index([("_id.site", 1), ("_id.zone", 1), ("ecpm", -1)], why="a zone, best first"),
+            Index([("_id.site", 1), ("_id.zone", 1), ("ecpm", -1)], why="the ads of a zone, best first"),
             Index([("campaign_id", 1)], why="a campaign's placements"),
-            Index([("changed_at", 1)], why="following by polling"),
+            Index([("changed_at", 1)], why="polling for changes"),
         ],
         shard_key={"_id.site": 1, "_id.zone": 1},
     ),
     Collection(
         "ad_users",
         indexes=[
-            Index([("seen_at", 1)], expire_after_seconds=KEEP_PROFILES_SECONDS, why="nobody is kept for ever"),
+            Index([("seen_at", 1)], expire_after_seconds=KEEP_PROFILES_SECONDS, why="profiles expire"),
         ],
         shard_key={"_id": "hashed"},
     ),
@@ -166,7 +167,9 @@ COLLECTIONS = [
         "ad_counters",
         indexes=[
             Index([("campaign_id", 1), ("day", 1), ("site", 1), ("zone", 1), ("unit", 1)], why="stats()"),
-            Index([("day", 1), ("campaign_id", 1)], why="the job that learns from clicks asks who delivered lately"),
+            Index(
+                [("day", 1), ("campaign_id", 1)], why="the job that updates eCPMs finds recently delivered campaigns"
+            ),
         ],
         shard_key={"campaign_id": 1, "day": 1},
         validator=_numbers("campaign_id", "day", spend=_MONEY, impressions=_MONEY, clicks=_MONEY),
@@ -174,7 +177,7 @@ COLLECTIONS = [
     Collection(
         "ad_serves",
         indexes=[
-            Index([("at", 1)], expire_after_seconds=KEEP_SERVES_SECONDS, why="kept for longer than a token lives"),
+            Index([("at", 1)], expire_after_seconds=KEEP_SERVES_SECONDS, why="kept longer than a serve id is valid"),
         ],
         shard_key={"_id": "hashed"},
     ),

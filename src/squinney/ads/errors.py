@@ -1,27 +1,27 @@
-"""What the advertising network refuses."""
+"""The errors of the advertising network."""
 
 from squinney.errors import Conflict, Forbidden, NotFound
 
 
 class UnknownCampaign(NotFound):
-    """There is no such campaign."""
+    """There is no campaign with this id."""
 
 
 class CampaignTaken(Conflict):
-    """There is a campaign of that id."""
+    """A campaign with this id already exists."""
 
 
 class CampaignEnded(Conflict):
-    """The campaign has ended for good."""
+    """The campaign has ended permanently."""
 
 
 class BadServe(Forbidden):
-    """The serve id is none that this network gave out."""
+    """The serve id was not issued by this network."""
 
 
 class ServeExpired(Conflict):
-    """The serve is too long ago."""
+    """The serve is too old for this event."""
 
 
 class UnitTaken(Conflict):
-    """Another campaign has an ad unit of that name in the zone."""
+    """Another campaign has an ad with this unit in the zone."""

@@ -1,4 +1,4 @@
-"""What happens by itself: leases come back, campaigns end, and clicks teach what ads are worth."""
+"""The network's jobs: return expired leases, end campaigns, and update eCPMs from clicks."""
 
 from __future__ import annotations
 
@@ -17,65 +17,63 @@ from squinney.patterns.jobs import Job
 
 READ_AT_ONCE = 500
 LEARNED_DAYS = 30
-CHANGED_BY = 100  # an ad's worth is written where it differs by more than a hundredth
+CHANGED_BY = 100  # an eCPM is written only if it differs by more than a hundredth
 
 
 def return_leases(db: Db) -> dict[str, int]:
-    """Give back what lapsed leases hold.
+    """Return the money of expired leases to their budgets.
 
     Atomic: each lease in one transaction.
-    After a crash: the next run goes on.
+    After a crash: the next run continues.
     """
     return {"returned": budgets.return_lapsed(pinned(db), utcnow())}
 
 
 def end_campaigns(db: Db) -> dict[str, int]:
-    """Mark campaigns as ended whose time is up; choices have left them out since then.
+    """Mark campaigns as ended whose end time has passed. Choices ignore them from that time, before this job runs.
 
-    Atomic: each campaign by itself.
-    After a crash: the next run goes on.
+    Atomic: each campaign separately.
+    After a crash: the next run continues.
     """
     change = {"$set": {"status": "ended"}, "$currentDate": {"changed_at": True}}
     return {"ended": pinned(db)["ad_campaigns"].update_many(queries.OVERDUE(now=utcnow()), change).modified_count}
 
 
 def refresh_ecpm(db: Db, now: datetime | None = None) -> dict[str, int]:
-    """Set what each ad that is paid by the click is worth, by its clicks of the last month, where anything was
-    delivered lately.
+    """Update the eCPM of each CPC ad from its clicks of the last month, for campaigns that delivered recently.
 
-    Atomic: each ad by itself.
-    After a crash: the next run goes on.
+    Atomic: each ad separately.
+    After a crash: the next run continues.
     """
     db = pinned(db)
     today = rules.day_of(now or utcnow())
-    lately = db["ad_counters"].aggregate(queries.DELIVERED_SINCE(day=today - timedelta(days=1)))
-    delivered = (one["_id"] for one in lately)
+    recent = db["ad_counters"].aggregate(queries.DELIVERED_SINCE(day=today - timedelta(days=1)))
+    campaign_ids = (one["_id"] for one in recent)
     changed = 0
-    while some := list(islice(delivered, READ_AT_ONCE)):
+    while some := list(islice(campaign_ids, READ_AT_ONCE)):
         pricing = {one["_id"]: one["pricing"] for one in queries.PAID_BY_CLICK.find(db, campaign_ids=some)}
-        writes = list(_new_worths(db, pricing, today - timedelta(days=LEARNED_DAYS))) if pricing else []
+        writes = list(_ecpm_updates(db, pricing, today - timedelta(days=LEARNED_DAYS))) if pricing else []
         if writes:
             changed += db["ad_placements"].bulk_write(writes, ordered=False).modified_count
     return {"changed": changed}
 
 
-def _new_worths(db: Db, pricing: dict[str, Pricing], since: datetime) -> Iterator[UpdateOne]:
-    """The updates of those campaigns' ads whose worth has changed."""
-    wanted = sorted(pricing)
-    counted = db["ad_counters"].aggregate(queries.RATES(campaign_ids=wanted, day=since))
-    rates = {tuple(one["_id"].values()): one for one in counted}
-    for placement in queries.PLACEMENTS_OF_SOME.find(db, campaign_ids=wanted):
+def _ecpm_updates(db: Db, pricing: dict[str, Pricing], since: datetime) -> Iterator[UpdateOne]:
+    campaign_ids = sorted(pricing)
+    delivered = db["ad_counters"].aggregate(queries.RATES(campaign_ids=campaign_ids, day=since))
+    by_ad = {tuple(one["_id"].values()): one for one in delivered}
+    for placement in queries.PLACEMENTS_OF_SOME.find(db, campaign_ids=campaign_ids):
         site, zone, unit = placement["_id"].values()
-        seen = rates.get((placement["campaign_id"], site, zone, unit), {})
+        counts = by_ad.get((placement["campaign_id"], site, zone, unit), {})
         price = pricing[placement["campaign_id"]]
-        worth = rules.ecpm(price, seen.get("impressions", 0), seen.get("clicks", 0))
-        if abs(worth - placement["ecpm"]) * CHANGED_BY > placement["ecpm"]:
-            change = {"$set": {"ecpm": worth}, "$currentDate": {"changed_at": True}}
+        ecpm = rules.ecpm(price, counts.get("impressions", 0), counts.get("clicks", 0))
+        if abs(ecpm - placement["ecpm"]) * CHANGED_BY > placement["ecpm"]:
+            change = {"$set": {"ecpm": ecpm}, "$currentDate": {"changed_at": True}}
             yield UpdateOne(queries.PLACEMENT(site=site, zone=zone, unit=unit), change)
 
 
 JOBS = [
-    Job("return-ad-leases", every_seconds=30, run=return_leases, what="gives back budget that lapsed leases hold"),
-    Job("end-ad-campaigns", every_seconds=60, run=end_campaigns, what="ends campaigns whose time is up"),
-    Job("refresh-ad-ecpm", every_seconds=60, run=refresh_ecpm, what="learns from clicks what ads are worth"),
+    Job("return-ad-leases", every_seconds=30, run=return_leases, what="returns the money of expired leases to budgets"),
+    Job("end-ad-campaigns", every_seconds=60, run=end_campaigns, what="ends campaigns whose end time has passed"),
+    Job("refresh-ad-ecpm", every_seconds=60, run=refresh_ecpm, what="updates the eCPM of CPC ads from their clicks"),
 ]

@@ -1,4 +1,4 @@
-"""`AdNetwork`: choices, beacons and figures, on top of `Campaigns`."""
+"""`AdNetwork`: choose ads, count their events and report delivery, in addition to `Campaigns`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CLICK_SECONDS = 86_400
 CONVERSION_SECONDS = 7 * 86_400
 MOST_CHOSEN = 20
 MOST_VALUE = 10**15
-CLOSE_SECONDS = 10  # for giving leases back: the job has the rest
+CLOSE_SECONDS = 10  # for returning leases; the job returns the others
 FIRST_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 LAST_DAY = datetime(9999, 1, 1, tzinfo=UTC)
 MOST_ROWS = 1_000
@@ -44,11 +44,11 @@ MOST_SUMS = 100
 
 
 class AdNetwork(Campaigns):
-    """Campaigns whose ads are chosen from memory, and whose money is never overspent.
+    """Campaigns whose ads are chosen from memory, and whose budgets are never exceeded.
 
-    Several instances, in several processes, may serve the same campaigns. Close it, or use it in a `with`: it then
-    gives its leases back, which otherwise happens when they lapse. Without a `secret` the network keeps one in the
-    database. `impression_seconds` is how long after a choice its impression counts.
+    Several instances, in several processes, may serve the same campaigns. Close it, or use it in a `with`, to return
+    its leases to the budgets; otherwise their money returns when they expire. Without a `secret` the network creates
+    one and stores it in the database. `impression_seconds` is how long after a choice its impression counts.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class AdNetwork(Campaigns):
         impression_seconds: float = IMPRESSION_SECONDS,
     ) -> None:
         own = pinned(db)
-        self._chance = random.Random(seed)
-        self._given_tokens = Tokens(secret) if secret else None
+        self._rng = random.Random(seed)
+        self._known_tokens = Tokens(secret) if secret else None
         self._impression_seconds = checks.seconds(impression_seconds, "impression_seconds")
-        # Not a method of this object: what its thread holds must not hold the network.
+        # Not a bound method: the zones' thread must not keep the network alive.
         wallet_for = partial(_wallet_for, own, clock, self._impression_seconds)
         super().__init__(own, transactions or Transactions(db), clock, Zones(own, wallet_for, polling=polling))
         self._settler = Settler(own, clock)
         self._hits = CapHits(own)
         self._unseen = Unseen()
-        weakref.finalize(self, self._zones.stop.set)  # its thread ends with it
+        weakref.finalize(self, self._zones.stop.set)  # ends the zones' thread when the network is collected
 
     def __enter__(self) -> Self:
         return self
@@ -82,19 +82,19 @@ class AdNetwork(Campaigns):
 
     @operation()
     def close(self) -> None:
-        """End the thread and give back the money that no serve was promised.
+        """End the thread and return the leased money that no serve was promised.
 
         Atomic: each campaign's lease in one transaction.
-        After a crash: the job `return-ad-leases` gives back what is left when it lapses.
+        After a crash: the job `return-ad-leases` returns the money of the other leases when they expire.
         """
         self._zones.close()
         self._hits.write()
         until = time.monotonic() + CLOSE_SECONDS
-        for campaign_id, held in list(self._zones.campaigns.items()):
-            lease = held.wallet.empty()
+        for campaign_id, campaign in list(self._zones.campaigns.items()):
+            lease = campaign.wallet.remove_lease()
             if lease and lease.free and time.monotonic() < until:
-                with suppress(Busy):  # a killed process holds the budget: the job returns the lease when it lapses
-                    budgets.give_back(self._db, campaign_id, lease)
+                with suppress(Busy):  # a killed process holds the budget: the job returns the lease when it expires
+                    budgets.return_free(self._db, campaign_id, lease)
 
     # ---- choosing ----
 
@@ -110,16 +110,17 @@ class AdNetwork(Campaigns):
         accepts: Accepts | None = None,
         source: str | None = None,
     ) -> list[Serve]:
-        """The best ads for a zone now, best first; fewer, or none, where there are no more.
+        """Choose up to `count` ads for a zone, best first.
 
-        Without `consent` no profile is read or made, and so nothing is capped, as for an unknown user. `accepts` leaves
-        out what it refuses, by the creative, the eCPM and the currency. `source` is who asks, such as an address: who
-        leaves a hundred serves unseen gets no more for a while, since each holds back money.
+        Without `consent` no profile is read or created, so no cap applies, as for an unknown user. `accepts` is called
+        with the creative, the eCPM and the currency of an ad, and excludes it by returning False. `source` identifies
+        the caller, such as its IP address: a source with a hundred unseen serves gets no ads for a while, since money
+        is reserved for each serve.
 
-        Atomic: a capped ad is one conditional update of the profile; others ask nobody. Now and then a process leases
-        a slice of a budget, in one transaction.
-        After a crash: a lease that the job `return-ad-leases` gives back, or an impression that a cap counts and
-        nobody saw.
+        Atomic: a capped ad takes one conditional update of the profile; other ads need no query. Sometimes the process
+        leases a part of a budget, in one transaction.
+        After a crash: a lease remains, which the job `return-ad-leases` returns; or a cap counts an impression that
+        the user did not see.
         Raises: `Invalid`, `Unavailable`.
         """
         checks.identifier(site, "site")
@@ -133,7 +134,7 @@ class AdNetwork(Campaigns):
             count = min(count, self._unseen.room(source, now.timestamp()))
         choice = Choice(self._db, site, zone, user=user if consent else None, words=words, now=now)
         choice.accepts = accepts
-        chosen = choice.best(self._zones.get(site, zone), count, chance=self._chance, tokens=self._tokens)
+        chosen = choice.best(self._zones.get(site, zone), count, rng=self._rng, tokens=self._tokens)
         if source is not None:
             self._unseen.add(source, len(chosen), now.timestamp())
         if choice.cap_hits:
@@ -145,7 +146,10 @@ class AdNetwork(Campaigns):
     def explain(
         self, site: str, zone: str, *, user: str | None = None, keywords: Iterable[str] = ()
     ) -> list[Candidate]:
-        """Every ad of the zone, best first, with its score and why it would be left out. Changes nothing."""
+        """List every ad of a zone, best first, with its score and why it would not be chosen. Changes nothing.
+
+        Raises: `Invalid`.
+        """
         words = rules.keywords(keywords) if keywords else []
         checks.identifier(site, "site")
         checks.identifier(zone, "zone")
@@ -156,8 +160,7 @@ class AdNetwork(Campaigns):
 
     @operation(reads_only=True)
     def ecpm(self, campaign_id: str, *, impressions: int = 0, clicks: int = 0) -> int:
-        """What a thousand impressions of the campaign would bring after so many impressions and clicks, in thousandths
-        of a minor unit.
+        """Return the eCPM of the campaign after these impressions and clicks, in thousandths of a minor unit.
 
         Raises: `UnknownCampaign`, `Invalid`.
         """
@@ -167,20 +170,20 @@ class AdNetwork(Campaigns):
 
     @operation()
     def forget(self, user: str) -> bool:
-        """Delete a user's profile; whether there was one."""
+        """Delete a user's profile; return whether there was one."""
         checks.identifier(user, "user")
         return self._db["ad_users"].delete_one(queries.USER(user=user)).deleted_count == 1
 
     # ---- beacons ----
 
     def impression(self, serve_id: str, *, source: str | None = None) -> bool:
-        """Count a serve's impression, once; whether this was the first time. `source` as in `choose`.
+        """Count a serve's impression, once; return whether this was the first time. `source` is as in `choose`.
 
-        Atomic: one transaction, shared with the beacons that come at the same moment.
-        After a crash: it is counted whole or not at all; send it again.
+        Atomic: one transaction, shared with other beacons that arrive at the same time.
+        After a crash: the impression is counted completely or not at all; send it again.
         Raises: `BadServe`, `ServeExpired`, `Busy`, `Unavailable`.
         """
-        first = self._settled(serve_id, IMPRESSION, self._impression_seconds)
+        first = self._settle(serve_id, IMPRESSION, self._impression_seconds)
         if first and source is not None:
             self._unseen.add(source, -1, self._clock().timestamp())
         return first
@@ -188,80 +191,80 @@ class AdNetwork(Campaigns):
     def impressions(self, serve_ids: Sequence[str]) -> list[bool]:
         """Count many impressions, as `impression` does, in as few transactions as possible.
 
-        Those that cannot be counted, being forged or too late, are simply not the first.
+        For a forged or expired serve id, the result is False.
 
-        Atomic: transactions of up to some hundreds, each whole.
-        After a crash: each is counted whole or not at all; send all of them again.
+        Atomic: each transaction, of up to some hundreds of impressions.
+        After a crash: each impression is counted completely or not at all; send all of them again.
         Raises: `Busy`, `Unavailable`.
         """
-        oldest = self._ago(self._impression_seconds)
-        read = [self._readable(serve_id, oldest) for serve_id in serve_ids]
-        beacons = [Beacon(token, IMPRESSION) for token in read if token]
+        oldest = self._oldest_ms(self._impression_seconds)
+        tokens = [self._valid_token(serve_id, oldest) for serve_id in serve_ids]
+        beacons = [Beacon(token, IMPRESSION) for token in tokens if token]
         self._settler.settle(beacons)
         self._hits.write_if_due()
         settled = iter(beacons)
-        return [token is not None and next(settled).first for token in read]
+        return [token is not None and next(settled).first for token in tokens]
 
     def viewable(self, serve_id: str) -> bool:
-        """Count once that at least half of a serve's ad was in sight for a second; whether this was the first time.
+        """Count once that at least half of an ad was visible for a second; return whether this was the first time.
 
-        Atomic: one transaction, shared with the beacons that come at the same moment.
-        After a crash: it is counted whole or not at all; send it again.
+        Atomic: one transaction, shared with other beacons that arrive at the same time.
+        After a crash: the event is counted completely or not at all; send it again.
         Raises: `BadServe`, `ServeExpired`, `Busy`, `Unavailable`.
         """
-        return self._settled(serve_id, VIEWABLE, self._impression_seconds)
+        return self._settle(serve_id, VIEWABLE, self._impression_seconds)
 
     def click(self, serve_id: str) -> Click:
-        """Count a serve's click, once, and say where it leads: to the creative's own address.
+        """Count a serve's click, once, and return the creative's URL.
 
-        Atomic: one transaction, shared with the beacons that come at the same moment.
-        After a crash: it is counted whole or not at all; send it again.
+        Atomic: one transaction, shared with other beacons that arrive at the same time.
+        After a crash: the click is counted completely or not at all; send it again.
         Raises: `BadServe`, `ServeExpired`, `Busy`, `Unavailable`.
         """
-        url = self._address(self._tokens.read(serve_id))
-        return Click(url, self._settled(serve_id, CLICK, CLICK_SECONDS))
+        url = self._click_url(self._tokens.read(serve_id))
+        return Click(url, self._settle(serve_id, CLICK, CLICK_SECONDS))
 
     def conversion(self, serve_id: str, value: int = 0) -> bool:
-        """Count a serve's conversion, once, with what it was worth in minor units; whether this was the first time.
+        """Count a serve's conversion, once, with its value in minor units; return whether this was the first time.
 
-        Atomic: one transaction, shared with the beacons that come at the same moment.
-        After a crash: it is counted whole or not at all; send it again.
+        Atomic: one transaction, shared with other beacons that arrive at the same time.
+        After a crash: the conversion is counted completely or not at all; send it again.
         Raises: `BadServe`, `ServeExpired`, `Invalid`, `Busy`, `Unavailable`.
         """
         checks.integer(value, "value", least=0, most=MOST_VALUE)
-        return self._settled(serve_id, CONVERSION, CONVERSION_SECONDS, value)
+        return self._settle(serve_id, CONVERSION, CONVERSION_SECONDS, value)
 
-    def _settled(self, serve_id: str, kind: str, seconds: float, value: int = 0) -> bool:
+    def _settle(self, serve_id: str, kind: str, seconds: float, value: int = 0) -> bool:
         token = self._tokens.read(serve_id)
-        if token.at_ms < self._ago(seconds):
+        if token.at_ms < self._oldest_ms(seconds):
             raise ServeExpired
         beacon = Beacon(token, kind, value)
         self._settler.settle([beacon])
         self._hits.write_if_due()
         return beacon.first
 
-    def _ago(self, seconds: float) -> float:
+    def _oldest_ms(self, seconds: float) -> float:
         return (self._clock().timestamp() - seconds) * 1000
 
-    def _readable(self, serve_id: str, oldest: float) -> Token | None:
+    def _valid_token(self, serve_id: str, oldest_ms: float) -> Token | None:
         try:
             token = self._tokens.read(serve_id)
         except BadServe:
             return None
-        return token if token.at_ms >= oldest else None
+        return token if token.at_ms >= oldest_ms else None
 
     @operation(reads_only=True)
-    def _address(self, token: Token) -> str:
+    def _click_url(self, token: Token) -> str:
         ad = self._zones.get(token.offer.site, token.offer.zone).ads.get(token.offer.unit)
         return cast(str, ad.creative["url"]) if ad else "/"
 
     @property
     def _tokens(self) -> Tokens:
-        if self._given_tokens is None:
-            self._given_tokens = Tokens(stored_secret(self._db))
-        return self._given_tokens
+        if self._known_tokens is None:
+            self._known_tokens = Tokens(stored_secret(self._db))
+        return self._known_tokens
 
-    # ---- figures ----
+    # ---- reports ----
 
     @operation(reads_only=True)
     def stats(
@@ -273,21 +276,26 @@ class AdNetwork(Campaigns):
         cursor: str | None = None,
         limit: int = MOST_ROWS,
     ) -> dict[str, Any]:
-        """What a campaign delivered from `start` to before `end`: totals, and a row per zone, unit and day.
+        """Report what a campaign delivered from `start` until before `end`: totals, and a row per zone, unit and day.
 
-        The totals are of the whole time; of the rows there are at most `limit`, and `next` is the cursor of the others.
+        The totals cover the whole time. There are at most `limit` rows; `next` is the cursor of the next page.
 
         Raises: `UnknownCampaign`, `Invalid`.
         """
         campaign = self.get(campaign_id)
-        asked: dict[str, Any] = {"campaign_id": campaign_id, **_span(start, end)}
-        found = page(self._db, queries.COUNTERS, cursor=cursor, limit=limit, most=MOST_ROWS, **asked)
-        summed = next(self._db["ad_counters"].aggregate(queries.SUMS(**asked, by=[], limit=1)), {})
-        totals = {name: summed.get(name, 0) for name in COUNTED}
+        values: dict[str, Any] = {"campaign_id": campaign_id, **_span(start, end)}
+        found = page(self._db, queries.COUNTERS, cursor=cursor, limit=limit, most=MOST_ROWS, **values)
+        sums = next(self._db["ad_counters"].aggregate(queries.SUMS(**values, by=[], limit=1)), {})
+        totals = {name: sums.get(name, 0) for name in COUNTED}
         totals["spend_thousandths"] = totals.pop("spend")
         totals["spend"] = totals["spend_thousandths"] // THOUSAND
-        said = {"campaign_id": campaign_id, "currency": campaign["budget"]["currency"]}
-        return {**said, "totals": totals, "rows": [_row(one) for one in found.items], "next": found.next}
+        return {
+            "campaign_id": campaign_id,
+            "currency": campaign["budget"]["currency"],
+            "totals": totals,
+            "rows": [_row(one) for one in found.items],
+            "next": found.next,
+        }
 
     @operation(reads_only=True)
     def delivered(
@@ -298,14 +306,16 @@ class AdNetwork(Campaigns):
         end: datetime | None = None,
         limit: int = MOST_SUMS,
     ) -> list[dict[str, Any]]:
-        """What a campaign delivered, added up by day, site, zone or unit; the largest first. `spend` is in thousandths.
+        """Add up what a campaign delivered by day, site, zone or unit; most impressions first.
+
+        `spend` is in thousandths of a minor unit.
 
         Raises: `Invalid`.
         """
         checks.identifier(campaign_id, "campaign_id")
         limit = checks.integer(limit, "limit", least=1, most=MOST_ROWS)
-        asked = queries.SUMS(campaign_id=campaign_id, **_span(start, end), by=by, limit=limit)
-        return [{**one.pop("_id"), **one} for one in self._db["ad_counters"].aggregate(asked)]
+        pipeline = queries.SUMS(campaign_id=campaign_id, **_span(start, end), by=by, limit=limit)
+        return [{**one.pop("_id"), **one} for one in self._db["ad_counters"].aggregate(pipeline)]
 
 
 def _span(start: datetime | None, end: datetime | None) -> dict[str, datetime]:

@@ -1,4 +1,4 @@
-"""The network's part of `squinney prove`: what workers do until they are killed, and what must hold afterwards."""
+"""The network's part of `squinney prove`: what worker processes do until they are killed, and the final checks."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from squinney.mongo.schema import Db, Document
 from squinney.transactions import Mode
 
 USERS = 20
-# Many, because a worker killed inside a transaction holds its campaigns until the server ends the transaction.
+# Many, because a worker killed inside a transaction blocks its campaigns until the server aborts the transaction.
 ZONES = 20
 CAP = {"impressions": 3, "per_seconds": 86_400}
-# Small budgets, so that they run out before one's eyes: price, total, daily.
+# Price, total, daily budget: small, so that budgets run out during the proof.
 CAMPAIGNS: dict[str, tuple[dict[str, object], int, int]] = {
     "daily": ({"model": "cpm", "bid": 900}, 10_000, 20),
     "total": ({"model": "cpm", "bid": 800}, 30, 10_000),
@@ -37,7 +37,7 @@ TOKENS = Tokens(SECRET)
 
 
 def prepare(db: Db) -> None:
-    """Make the campaigns that the workers serve, one of each kind in each zone."""
+    """Create the campaigns that the workers serve, one of each kind in each zone."""
     network = AdNetwork(db)
     for zone in range(ZONES):
         for kind, (price, total, daily) in CAMPAIGNS.items():
@@ -50,70 +50,75 @@ def prepare(db: Db) -> None:
 
 
 def work(db: Db, mode: Mode, seed: int) -> None:
-    """Serve, and send beacons: some twice, some forged, clicks before impressions; those answered are on record."""
+    """Choose ads and send beacons until killed: some twice, some forged, some clicks before their impressions.
+
+    Acknowledged beacons are recorded in `answered`.
+    """
     network = AdNetwork(db, secret=SECRET, impression_seconds=IMPRESSION_SECONDS)
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     while True:
-        user, zone = f"user {chance.randrange(USERS)}", f"zone {chance.randrange(ZONES)}"
+        user, zone = f"user {rng.randrange(USERS)}", f"zone {rng.randrange(ZONES)}"
         with suppress(Conflict, Unavailable):
             serves = network.choose("proof", zone, user=user, count=4)
             shown = [{"user": user, "campaign_id": one.campaign_id} for one in serves]
-            ids = [one.serve_id for one in serves if chance.random() < 0.9]
+            ids = [one.serve_id for one in serves if rng.random() < 0.9]
             if ids:
                 db["served"].insert_many(shown)
-                _send(db, network, ids, chance)
+                _send(db, network, ids, rng)
 
 
-def _send(db: Db, network: AdNetwork, ids: list[str], chance: random.Random) -> None:
-    for serve_id in chance.sample(ids, len(ids) // 4):
+def _send(db: Db, network: AdNetwork, ids: list[str], rng: random.Random) -> None:
+    for serve_id in rng.sample(ids, len(ids) // 4):
         network.click(serve_id)
-    repeated = [*ids, *chance.sample(ids, len(ids) // 2)]
-    chance.shuffle(repeated)
+    repeated = [*ids, *rng.sample(ids, len(ids) // 2)]
+    rng.shuffle(repeated)
     first = network.impressions(repeated)
     answered = [{"serve": TOKENS.read(one).id} for one, is_first in zip(repeated, first, strict=True) if is_first]
     if answered:
         db["answered"].insert_many(answered)
     with suppress(BadServe):
-        forged = Tokens(b"another secret").sign(TOKENS.read(chance.choice(ids)))
+        forged = Tokens(b"another secret").sign(TOKENS.read(rng.choice(ids)))
         network.impression(forged)
         db["accepted_forgeries"].insert_one({"serve_id": forged})
 
 
 def settle(db: Db) -> Mapping[str, int]:
-    """What the background job does."""
+    """Return expired leases, as the background job does."""
     return {"returned": budgets.return_lapsed(pinned(db), utcnow())}
 
 
 def progress(db: Db) -> int:
-    """How many serves were settled so far."""
+    """Return the number of serves settled so far."""
     return db["ad_serves"].estimated_document_count()
 
 
 def check(db: Db) -> dict[str, str]:
-    """Each promise with what breaks it; an empty string where it holds."""
+    """Check each promise; return what breaks it, or an empty string."""
     counted = {serve["_id"]: serve for serve in db["ad_serves"].find()}
     counters = list(db["ad_counters"].find())
     answered = {one["serve"] for one in db["answered"].find()}
     forged = db["accepted_forgeries"].count_documents({})
     problems = [str(problem) for problem in find_problems(db)]
     return {
-        "no budget is passed, of a day or in all": _over(counters),
+        "no budget is exceeded, daily or total": _overspent(counters),
         "no user was shown an ad beyond its cap": _over_cap(db),
         "impressions, clicks and spend equal the distinct serves": _differences(list(counted.values()), counters),
-        "no answered beacon is lost": "" if answered <= counted.keys() else f"{len(answered - counted.keys())} beacons",
-        "no forged beacon is accepted": "" if not forged else f"{forged} were",
+        "no acknowledged beacon is lost": ""
+        if answered <= counted.keys()
+        else f"{len(answered - counted.keys())} lost",
+        "no forged beacon is accepted": "" if not forged else f"{forged} accepted",
         "find_problems is empty": "; ".join(problems[:3]),
     }
 
 
-def _over(counters: list[Document]) -> str:
+def _overspent(counters: list[Document]) -> str:
     by_day: Counter[tuple[str, object]] = Counter()
-    in_all: Counter[str] = Counter()
+    total: Counter[str] = Counter()
     for row in counters:
         by_day[row["campaign_id"], row["day"]] += row.get("spend", 0)
-        in_all[row["campaign_id"]] += row.get("spend", 0)
+        total[row["campaign_id"]] += row.get("spend", 0)
     over = [name for (name, _), spend in by_day.items() if spend > CAMPAIGNS[name.split()[0]][2] * THOUSAND]
-    over += [name for name, spend in in_all.items() if spend > CAMPAIGNS[name.split()[0]][1] * THOUSAND]
+    over += [name for name, spend in total.items() if spend > CAMPAIGNS[name.split()[0]][1] * THOUSAND]
     return ", ".join(over)
 
 
@@ -127,10 +132,10 @@ def _over_cap(db: Db) -> str:
 def _differences(serves: list[Document], counters: list[Document]) -> str:
     found = []
     for kind in ("impressions", "clicks"):
-        told, true = sum(row.get(kind, 0) for row in counters), sum(kind in serve for serve in serves)
-        if told != true:
-            found.append(f"{told} {kind} of {true}")
-    told, true = sum(row.get("spend", 0) for row in counters), sum(serve["charged"] for serve in serves)
-    if told != true:
-        found.append(f"spend {told} of {true}")
+        counted, true = sum(row.get(kind, 0) for row in counters), sum(kind in serve for serve in serves)
+        if counted != true:
+            found.append(f"{counted} {kind} counted, {true} in the serves")
+    counted, true = sum(row.get("spend", 0) for row in counters), sum(serve["charged"] for serve in serves)
+    if counted != true:
+        found.append(f"spend {counted} counted, {true} in the serves")
     return ", ".join(found)

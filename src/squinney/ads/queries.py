@@ -1,4 +1,4 @@
-"""Every query of the network, named once."""
+"""Every query of the network, with a name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOME_CAMPAIGNS = Query(
     where=lambda campaign_ids: visible({"_id": {"$in": campaign_ids}}),
     example={"campaign_ids": ["a", "b"]},
     routing="few",
-    reason="the campaigns of a zone may live on several shards; they are read once and then kept",
+    reason="the campaigns of a zone may be on several shards; they are read once and then cached",
 )
 CAMPAIGNS = Query(
     "ads.campaigns",
@@ -32,7 +32,7 @@ CAMPAIGNS = Query(
     where=lambda: visible({}),
     sort=[("_id", 1)],
     routing="broadcast",
-    reason="lists campaigns of all shards, a page at a time",
+    reason="lists the campaigns of all shards, a page at a time",
 )
 CAMPAIGNS_OF = Query(
     "ads.campaigns-of",
@@ -41,7 +41,7 @@ CAMPAIGNS_OF = Query(
     example={"owner": "p"},
     sort=[("_id", 1)],
     routing="broadcast",
-    reason="an owner's campaigns lie on all shards; they are listed a page at a time",
+    reason="an owner's campaigns are on all shards; they are listed a page at a time",
 )
 NOT_ENDED = Query(
     "ads.not-ended",
@@ -55,7 +55,7 @@ PAID_BY_CLICK = Query(
     where=lambda campaign_ids: {"_id": {"$in": campaign_ids}, "status": "active", "pricing.model": "cpc"},
     example={"campaign_ids": ["a", "b"]},
     routing="few",
-    reason="those of some campaigns that delivered lately",
+    reason="reads the campaigns that delivered recently",
 )
 OVERDUE = Query(
     "ads.overdue",
@@ -63,7 +63,7 @@ OVERDUE = Query(
     where=lambda now: {"status": {"$in": ["active", "paused"]}, "ends_at": {"$lte": now}},
     example={"now": _DAY},
     routing="broadcast",
-    reason="campaigns whose time is up, wherever they live, once a minute",
+    reason="campaigns whose end time has passed may be on any shard; once a minute",
 )
 BUDGET = Query(
     "ads.budget", "ad_budgets", where=lambda campaign_id: visible({"_id": campaign_id}), example={"campaign_id": "c"}
@@ -83,12 +83,12 @@ SOME_BUDGETS = Query(
     where=lambda campaign_ids: visible({"_id": {"$in": campaign_ids}}),
     example={"campaign_ids": ["a", "b"]},
     routing="few",
-    reason="those of one batch of beacons, or of one page of campaigns",
+    reason="reads the budgets of one batch of beacons, or of one page of campaigns",
 )
 PLACEMENT = Query(
     "ads.placement",
     "ad_placements",
-    # The parts beside the whole: they are the shard key.
+    # Site and zone also as separate conditions, since they are the shard key.
     where=lambda site, zone, unit: {
         "_id": {"site": site, "zone": zone, "ad_unit": unit},
         "_id.site": site,
@@ -109,7 +109,7 @@ PLACEMENTS_OF = Query(
     where=lambda campaign_id: {"campaign_id": campaign_id},
     example={"campaign_id": "c"},
     routing="broadcast",
-    reason="a campaign's zones lie on all shards; asked for by people and by a job",
+    reason="a campaign's zones are on all shards; used by pages and a job",
 )
 PLACEMENTS_OF_SOME = Query(
     "ads.placements-of-some",
@@ -117,7 +117,7 @@ PLACEMENTS_OF_SOME = Query(
     where=lambda campaign_ids: {"campaign_id": {"$in": campaign_ids}},
     example={"campaign_ids": ["a", "b"]},
     routing="broadcast",
-    reason="campaigns' zones lie on all shards; asked for by a job",
+    reason="the zones of campaigns are on all shards; used by a job",
 )
 LEASE = Query("ads.lease", "ad_leases", where=lambda lease_id: {"_id": lease_id}, example={"lease_id": "l"})
 SOME_LEASES = Query(
@@ -126,7 +126,7 @@ SOME_LEASES = Query(
     where=lambda lease_ids: {"_id": {"$in": lease_ids}},
     example={"lease_ids": ["a", "b"]},
     routing="few",
-    reason="those of one batch of beacons",
+    reason="reads the leases of one batch of beacons",
 )
 LAPSED = Query(
     "ads.lapsed",
@@ -135,7 +135,7 @@ LAPSED = Query(
     example={"now": _DAY},
     sort=[("until", 1)],
     routing="broadcast",
-    reason="leases that have run out, wherever they live, every half minute",
+    reason="expired leases may be on any shard; every half minute",
 )
 USER = Query("ads.user", "ad_users", where=lambda user: {"_id": user}, example={"user": "u"})
 SERVE = Query("ads.serve", "ad_serves", where=lambda serve: {"_id": serve}, example={"serve": "s"})
@@ -145,7 +145,7 @@ SOME_SERVES = Query(
     where=lambda serves: {"_id": {"$in": serves}},
     example={"serves": ["a", "b"]},
     routing="few",
-    reason="those of one batch of beacons",
+    reason="reads the serves of one batch of beacons",
 )
 COUNTERS = Query(
     "ads.counters",
@@ -160,7 +160,7 @@ DELIVERED_SINCE = Pipeline(
     stages=lambda day: [{"$match": {"day": {"$gte": day}}}, {"$group": {"_id": "$campaign_id"}}],
     example={"day": _DAY},
     routing="broadcast",
-    reason="campaigns of all shards that delivered lately, once a minute",
+    reason="finds the campaigns of all shards that delivered recently; once a minute",
 )
 SIGNING_KEY = Query("ads.signing-key", "ad_keys", where=lambda: {"_id": "serves"})
 
@@ -192,12 +192,12 @@ RATES = Pipeline(
     stages=_rates,
     example={"campaign_ids": ["a", "b"], "day": _DAY},
     routing="few",
-    reason="what some campaigns delivered lately, once a minute",
+    reason="adds up what some campaigns delivered; once a minute",
 )
 
 
 def _sums() -> list[Document]:
-    """Each budget beside what its leases and counters add up to; in one group: a look-up for each takes long."""
+    """Find budgets that differ from the sums of their leases and counters. One `$group` is faster than `$lookup`s."""
 
     def joined(name: str, field: str) -> Document:
         pipeline = [{"$match": {"campaign_id": {"$gte": ""}}}, {"$project": {"_id": "$campaign_id", field: 1}}]
@@ -205,12 +205,12 @@ def _sums() -> list[Document]:
 
     own = ("spent", "committed", "total")
     group = {
-        **{name: {"$max": f"${name}"} for name in (*own, "is_budget")},  # one document has them
+        **{name: {"$max": f"${name}"} for name in (*own, "is_budget")},  # only the budget has these fields
         **{name: {"$sum": f"${name}"} for name in ("amount", "spend")},
     }
     wrong = {"$or": [{"$ne": ["$spent", "$spend"]}, _committed_differs(), _is_over()]}
     return [
-        # By the index, so that the server need not think of another way.
+        # Matches all ids, so that the server uses the index on `_id`.
         {"$match": visible({"_id": {"$gte": ""}})},
         {"$project": {**dict.fromkeys(own, 1), "is_budget": {"$literal": True}}},
         joined("ad_leases", "amount"),
@@ -233,7 +233,7 @@ WRONG_SUMS = Pipeline(
     "ad_budgets",
     stages=_sums,
     routing="broadcast",
-    reason="checks every campaign's money",
+    reason="checks every budget",
 )
 
 

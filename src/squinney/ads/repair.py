@@ -1,4 +1,4 @@
-"""What can be wrong in the network's data, found and mended. The counters are the record of what was spent."""
+"""Find and repair wrong budgets. The counters are the record of what was spent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MARKED_COLLECTIONS = ["ad_campaigns", "ad_budgets"]
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """Everything that breaks an invariant now; what is under way is no problem.
+    """Find everything that breaks an invariant. Operations under way are not reported.
 
     Raises: `SnapshotTooOld`.
     """
@@ -26,10 +26,10 @@ def find_problems(db: Db) -> Iterator[Problem]:
 
 
 def repair(db: Db) -> Counter[str]:
-    """Settle unfinished runs, and set what is spent to the counters' sum and what is committed to that and the leases'.
+    """Settle unfinished runs. Set `spent` to the sum of the counters, and `committed` to `spent` plus the leases.
 
-    Atomic: each budget by itself, only where it is still as it was found.
-    After a crash: run it again.
+    Atomic: each budget separately, and only if it has not changed since it was found.
+    After a crash: some budgets are repaired; run it again.
     Raises: `Unavailable`, as `find_problems` does.
     """
     db = pinned(db)
@@ -52,7 +52,7 @@ CHECKS = [
     Check(
         "wrong-spend",
         _budgets(lambda budget: budget["spent"] != budget["spend"]),
-        "{_id} has spent {spent}, its counters add up to {spend}",
+        "campaign {_id} has {spent} spent, but its counters add up to {spend}",
         repair=_set,
         counted_as="budgets set",
         collection="ad_budgets",
@@ -60,7 +60,7 @@ CHECKS = [
     Check(
         "wrong-commitment",
         _budgets(lambda budget: budget["committed"] != budget["spent"] + budget["amount"]),
-        "{_id} has {committed} committed, {spent} spent, {amount} leased",
+        "campaign {_id} has {committed} committed, but {spent} spent and {amount} leased",
         repair=_set,
         counted_as="budgets set",
         collection="ad_budgets",
@@ -68,13 +68,13 @@ CHECKS = [
     Check(
         "over-budget",
         _budgets(lambda budget: budget["total"] is None or budget["committed"] > budget["total"]),
-        "{_id} has {committed} committed of {total}",
+        "campaign {_id} has {committed} committed, more than its total of {total}",
         collection="ad_budgets",
     ),
     Check(
         "lost-placement",
         lambda db: read_findings(db, queries.LOST_PLACEMENTS),
-        "an ad of {campaign_id}, which is no campaign, is in a zone",
+        "an ad in a zone belongs to {campaign_id}, but there is no such campaign",
         collection="ad_placements",
     ),
 ]

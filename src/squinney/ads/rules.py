@@ -1,4 +1,4 @@
-"""The network's pure decisions: what is valid, what an ad is worth, what a cap leaves, how large a lease is."""
+"""The network's rules without side effects: valid input, eCPMs and scores, the size of leases, and caps."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MODELS = ("cpm", "cpc")
 CREATIVES: dict[str, tuple[str, ...]] = {"text": ("title", "text"), "image": ("image", "alt")}
 MOST_KEYWORDS = 50
 MOST_SITES = 1_000
-# A click rate is believed as if a thousand impressions with two clicks had come before.
+# A click rate is estimated as if a thousand impressions with two clicks had come before.
 PRIOR_CLICKS = 2
 PRIOR_IMPRESSIONS = 1_000
-SHARE_OF_REST = 16
+SHARE_OF_REST = 16  # a lease is at most a sixteenth of what is left
 MOST_SERVES_A_LEASE = 5_000
 BURST_SECONDS = 3_600
 DAY_SECONDS = 86_400
@@ -31,12 +31,12 @@ _LOGARITHMS = [math.log(1.1 + matches) for matches in range(MOST_KEYWORDS + 1)]
 
 
 def fields(value: Any, field: str, known: Iterable[str]) -> dict[str, Any]:
-    """An object of known fields."""
+    """Check that a value is an object with known fields only."""
     if not isinstance(value, Mapping):
         raise Invalid(f"{field} must be an object", field=field)
     for name in value:
         if name not in known:
-            raise Invalid(f"{field} has no field {str(name)[:50]!r}", field=field)
+            raise Invalid(f"{field} has an unknown field {str(name)[:50]!r}", field=field)
     return dict(value)
 
 
@@ -47,14 +47,14 @@ def _one_of(value: Any, field: str, known: Sequence[str]) -> str:
 
 
 def pricing(value: Any) -> Pricing:
-    """A checked price."""
+    """Check the pricing of a campaign."""
     given = fields(value, "pricing", ("model", "bid"))
     model = _one_of(given.get("model"), "pricing.model", MODELS)
     return {"model": model, "bid": checks.integer(given.get("bid"), "pricing.bid", least=1, most=MOST_BID)}
 
 
 def budget(value: Any) -> Budget:
-    """A checked budget."""
+    """Check the budget of a campaign."""
     given = fields(value, "budget", ("total", "daily", "currency", "pacing"))
     total = checks.integer(given.get("total"), "budget.total", least=1, most=MOST_BUDGET)
     daily = given.get("daily")
@@ -66,7 +66,7 @@ def budget(value: Any) -> Budget:
 
 
 def cap(value: Any, field: str = "cap") -> Cap | None:
-    """A checked cap, or none."""
+    """Check a cap, or None."""
     if value is None:
         return None
     given = fields(value, field, ("impressions", "per_seconds"))
@@ -76,17 +76,17 @@ def cap(value: Any, field: str = "cap") -> Cap | None:
 
 
 def keywords(value: Any, field: str = "keywords", *, most: int = MOST_KEYWORDS) -> list[str]:
-    """Words, each once, in lower case, without blanks around them."""
+    """Check keywords and normalize them: lower case, no surrounding blanks, no duplicates."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise Invalid(f"{field} must be a list of words", field=field)
     words = [checks.text(word, field, least=1, most=100).strip().casefold() for word in value]
     if len(words) > most:
-        raise Invalid(f"{field}: at most {most}", field=field, limit=most)
+        raise Invalid(f"{field} must have at most {most} words", field=field, limit=most)
     return list(dict.fromkeys(word for word in words if word))
 
 
 def targeting(value: Any) -> dict[str, list[str]]:
-    """Where and beside what a campaign may be shown; what is left out is not asked for."""
+    """Check targeting: the sites and keywords that a campaign is limited to. A missing field sets no limit."""
     given = fields(value or {}, "targeting", ("sites", "keywords"))
     checked = {}
     if given.get("keywords"):
@@ -94,18 +94,18 @@ def targeting(value: Any) -> dict[str, list[str]]:
     if given.get("sites"):
         sites = given["sites"]
         if not isinstance(sites, list | tuple) or len(sites) > MOST_SITES:
-            raise Invalid(f"targeting.sites must be a list of at most {MOST_SITES}", field="targeting.sites")
+            raise Invalid(f"targeting.sites must be a list of at most {MOST_SITES} sites", field="targeting.sites")
         checked["sites"] = [checks.identifier(site, "targeting.sites") for site in sites]
     return checked
 
 
 def moment(value: Any, field: str) -> datetime | None:
-    """An aware time, in UTC, or none."""
+    """Check a time with a time zone and convert it to UTC, or return None."""
     return None if value is None else checks.time(value, field)
 
 
 def creative(value: Any) -> dict[str, Any]:
-    """What is shown and where a click leads: words or a picture, never markup."""
+    """Check a creative: text or an image, and the URL of a click. Markup is never accepted."""
     given = fields(value, "creative", ("kind", "url", "width", "height", *sum(CREATIVES.values(), ())))
     kind = _one_of(given.get("kind"), "creative.kind", tuple(CREATIVES))
     checked: dict[str, Any] = {"kind": kind, "url": address(given.get("url"), "creative.url")}
@@ -121,8 +121,8 @@ def creative(value: Any) -> dict[str, Any]:
 
 
 def address(value: Any, field: str) -> str:
-    """An address on the web, or a path of this site: nothing that runs."""
-    like = "an address that begins with https://, http:// or one slash"
+    """Check a web URL or a path of this site. URLs that can run code, such as `javascript:`, are refused."""
+    like = "a URL that begins with https://, http:// or one slash"
     pattern = r"(https?://[^\s/\\@?#][^\s\\]*|/(?![/\\])[^\s\\]*)"
     checked = checks.text(value, field, least=1, most=2_000, pattern=pattern, like=like)
     if re.search(r"[\x00-\x20\x7f]", checked):
@@ -130,24 +130,24 @@ def address(value: Any, field: str) -> str:
     return checked
 
 
-# ---- what an ad is worth ----
+# ---- eCPMs, scores and prices ----
 
 
 def ecpm(price: Pricing, impressions: int = 0, clicks: int = 0) -> int:
-    """What a thousand impressions bring, in thousandths of a minor unit."""
+    """Return the expected revenue from a thousand impressions, in thousandths of a minor unit."""
     if price["model"] == "cpm":
         return price["bid"] * THOUSAND
     rate = (clicks + PRIOR_CLICKS) * THOUSAND * THOUSAND
     return price["bid"] * rate // (impressions + PRIOR_IMPRESSIONS)
 
 
-def score(worth: int, matches: int | None) -> float:
-    """By which ads are ordered, best first; without keywords an ad's worth alone counts."""
-    return float(worth) if matches is None else worth * _LOGARITHMS[matches]
+def score(ecpm: int, matches: int | None) -> float:
+    """Return the score that orders ads, best first. Without keywords (`matches` is None) it is the eCPM."""
+    return float(ecpm) if matches is None else ecpm * _LOGARITHMS[matches]
 
 
 def price_of(price: Pricing) -> int:
-    """What an impression or a click costs, in thousandths."""
+    """Return the price of an impression or a click, in thousandths of a minor unit."""
     return price["bid"] if price["model"] == "cpm" else price["bid"] * THOUSAND
 
 
@@ -155,20 +155,20 @@ def price_of(price: Pricing) -> int:
 
 
 def day_of(at: datetime) -> datetime:
-    """The day in UTC."""
+    """Return the start of the day, for a time in UTC."""
     return at.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def day_allowance(daily: int, pacing: str, at: datetime) -> int:
-    """How much of a day's money may be out by now: paced evenly, an hour ahead of the day at most."""
+    """Return how much of a daily budget may be committed by this time. Even pacing allows the next hour's share too."""
     if pacing != "even":
         return daily
-    gone = (at - day_of(at)).total_seconds() + BURST_SECONDS
-    return min(daily, int(daily * gone / DAY_SECONDS))
+    elapsed = (at - day_of(at)).total_seconds() + BURST_SECONDS
+    return min(daily, int(daily * elapsed / DAY_SECONDS))
 
 
-def slice_of(left: int, price: int) -> int:
-    """How much to lease of what is left: a part of it, a bounded number of serves, and one serve at the end."""
+def lease_amount(left: int, price: int) -> int:
+    """Return how much to lease of what is left: a share of it, for a limited number of serves but at least one."""
     if left < price:
         return 0
     return max(price, min(left // SHARE_OF_REST, price * MOST_SERVES_A_LEASE))
@@ -177,12 +177,12 @@ def slice_of(left: int, price: int) -> int:
 # ---- caps ----
 
 
-def encoded(*names: str) -> str:
-    """Names as one field name: percent signs stand for what a field's name may not hold."""
+def field_name(*names: str) -> str:
+    """Join names to one field name. Characters that a field name must not contain are percent-encoded."""
     return "/".join(re.sub(r"[%$./\x00]", lambda found: f"%{ord(found[0]):02X}", name) for name in names)
 
 
 def is_capped(shown: Mapping[str, Any], key: str, limit: Cap, now: datetime) -> bool:
-    """Whether a profile says that the ad was shown often enough."""
+    """Return whether the user was shown the ad as often as the cap allows in its window."""
     times = shown.get(key, {}).get("at", [])[-limit["impressions"] :]
     return len(times) >= limit["impressions"] and times[0] > now - timedelta(seconds=limit["per_seconds"])

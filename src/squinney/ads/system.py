@@ -1,4 +1,4 @@
-"""The advertising network, as everything else sees it."""
+"""The declaration of the advertising network, which the service reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from squinney.system import Proof, System, counts_of
 SYSTEM = System(
     package="squinney.ads",
     title="Ads",
-    what="Campaigns whose ads are chosen from memory, and whose money is never overspent.",
+    what="Campaigns whose ads are chosen from memory, and whose budgets are never exceeded.",
     collections=COLLECTIONS,
     queries=QUERIES,
     build=lambda db, transactions: {"network": AdNetwork(db, transactions=transactions)},

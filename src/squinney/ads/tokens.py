@@ -1,4 +1,4 @@
-"""Serve ids: signed tokens that say what was served, so that nobody can invent one and nothing is stored for it."""
+"""Serve ids: signed tokens that describe what was served. They cannot be forged, and need no storage."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ SIGNATURE_BYTES = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offer:
-    """What many serves have in common: an ad, the lease that pays for it, and what it costs, in thousandths.
+    """What many serves have in common: an ad, the lease that pays for it, and its price.
 
-    `price` is that of an impression or, where `per_click`, of a click. `said` is all of it as it stands in a token.
+    `price` is the price of an impression or, if `per_click`, of a click, in thousandths of a minor unit. `encoded` is
+    the offer as a token contains it.
     """
 
     campaign_id: str
@@ -39,17 +40,17 @@ class Offer:
     lease_id: str
     price: int
     per_click: bool
-    said: str
+    encoded: str
 
     @classmethod
     def of(cls, campaign_id: str, site: str, zone: str, unit: str, lease_id: str, price: int, per_click: bool) -> Offer:
-        """The offer, with what a token says of it. No name holds a NUL: `checks.text` sees to it."""
-        said = "\0".join((campaign_id, site, zone, unit, lease_id, str(price), "1" if per_click else ""))
-        return cls(campaign_id, site, zone, unit, lease_id, price, per_click, said)
+        """Create an offer and encode it. No name contains NUL: `checks.text` ensures that."""
+        encoded = "\0".join((campaign_id, site, zone, unit, lease_id, str(price), "1" if per_click else ""))
+        return cls(campaign_id, site, zone, unit, lease_id, price, per_click, encoded)
 
 
 class Token(NamedTuple):
-    """What a serve id says: which serve, when it was chosen, and of what."""
+    """The content of a serve id: the id of the serve, the time of the choice, and the offer."""
 
     id: str
     at_ms: int
@@ -62,18 +63,18 @@ class Token(NamedTuple):
 
 
 class Tokens:
-    """Makes and reads serve ids with one secret."""
+    """Creates and reads serve ids with one secret."""
 
     def __init__(self, secret: bytes) -> None:
         self._key = hashlib.sha512(b"squinney serve " + secret).digest()
 
     def sign(self, token: Token) -> str:
-        """The serve id."""
-        packed = f"{token.id}\0{token.at_ms}\0{token.offer.said}".encode()
+        """Return the serve id of a token."""
+        packed = f"{token.id}\0{token.at_ms}\0{token.offer.encoded}".encode()
         return urlsafe_b64encode(self._signature(packed) + packed).rstrip(b"=").decode()
 
     def read(self, serve_id: str) -> Token:
-        """What the serve id says.
+        """Check the signature of a serve id and return its token.
 
         Raises: `BadServe`.
         """
@@ -86,27 +87,27 @@ class Tokens:
         signature, packed = raw[:SIGNATURE_BYTES], raw[SIGNATURE_BYTES:]
         if not hmac.compare_digest(signature, self._signature(packed)):
             raise BadServe
-        serve, at_ms, said = packed.decode().split("\0", 2)
-        return Token(serve, int(at_ms), _offer(said))
+        serve, at_ms, offer = packed.decode().split("\0", 2)
+        return Token(serve, int(at_ms), _decode_offer(offer))
 
     def _signature(self, packed: bytes) -> bytes:
         return hashlib.blake2b(packed, key=self._key, digest_size=SIGNATURE_BYTES).digest()
 
 
-@lru_cache(maxsize=10_000)  # beacons of one time have few offers between them
-def _offer(said: str) -> Offer:
-    campaign_id, site, zone, unit, lease_id, price, per_click = said.split("\0")
-    return Offer(campaign_id, site, zone, unit, lease_id, int(price), bool(per_click), said)
+@lru_cache(maxsize=10_000)  # beacons that arrive at the same time share few offers
+def _decode_offer(encoded: str) -> Offer:
+    campaign_id, site, zone, unit, lease_id, price, per_click = encoded.split("\0")
+    return Offer(campaign_id, site, zone, unit, lease_id, int(price), bool(per_click), encoded)
 
 
 def new_token(at_ms: int, offer: Offer) -> Token:
-    """A new serve of the offer. Its id begins with the time, so that those of one time lie together in the index."""
+    """Create a token for a new serve. Its id begins with the time, so that recent ids are neighbours in the index."""
     return Token(b2a_base64(at_ms.to_bytes(6) + os.urandom(9), newline=False).decode(), at_ms, offer)
 
 
 @operation()
 def stored_secret(db: Db) -> bytes:
-    """The secret of this database, made the first time it is asked for."""
+    """Return the secret stored in this database, and create it at the first call."""
     fresh = {"$setOnInsert": {"secret": secrets.token_bytes(32)}}
     try:
         kept = db["ad_keys"].find_one_and_update(queries.SIGNING_KEY(), fresh, upsert=True, return_document=True)

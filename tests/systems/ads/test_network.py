@@ -89,7 +89,7 @@ def test_ads_that_may_not_be_shown_are_left_out_and_explained(
         "over": "ended",
         "elsewhere": "not for this site",
         "tea": "not for these keywords",
-        "down": "taken down",
+        "down": "not active",
         "poor": "out of budget",
         "paused": "paused",
         "new kind": "unknown creative",
@@ -429,7 +429,7 @@ def test_of_campaigns_without_money_few_are_asked_in_a_choice(
     with AdNetwork(ads_db, secret=b"test", clock=clock) as other:
         assert _units(other)[-1] == "rest"
     network.explain("news", "top")
-    wallets = [held.wallet for held in network._zones.campaigns.values()]
+    wallets = [campaign.wallet for campaign in network._zones.campaigns.values()]
     assert _units(network) == []  # the day's money of each is out
     assert sum(wallet.refusals for wallet in wallets) == MOST_REFUSALS
     assert _units(network) == ["rest"]
@@ -440,8 +440,8 @@ def test_a_large_zone_leaves_out_what_cannot_be_shown(
     network: AdNetwork, campaign: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(zones, "LARGE", 2)
-    monkeypatch.setattr(zones, "REBUILD_SECONDS", 0)
-    monkeypatch.setattr(zones, "REBUILD_SHARE", 1e9)
+    monkeypatch.setattr(zones, "REORDER_SECONDS", 0)
+    monkeypatch.setattr(zones, "REORDER_SHARE", 1e9)
     for name, bid in (("a", 3), ("b", 2), ("c", 1)):
         campaign(name, bid=bid)
     zone = network._zones.get("news", "top")
@@ -457,7 +457,7 @@ def test_a_large_zone_leaves_out_what_cannot_be_shown(
     wallet = network._zones.campaigns["b"].wallet
     network.close()  # from now on nobody tells the zone of changes
     wallet.empty_until = time.monotonic() + 0.05
-    zone.look_again()
+    zone.reorder_if_large()
     assert ordered() == ["a", "c"]
     time.sleep(0.06)
     assert ordered() == ["a", "b", "c"]

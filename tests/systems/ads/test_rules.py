@@ -21,8 +21,8 @@ NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
 def _ad(unit: str, ecpm: int, *keywords: str, weight: int = 1) -> Ad:
-    held: Any = None
-    return Ad(unit, held, ecpm, weight, {}, None, frozenset(keywords), True)
+    campaign: Any = None
+    return Ad(unit, campaign, ecpm, weight, {}, None, frozenset(keywords), True)
 
 
 def _ranked(ads: list[Ad], *words: str, seed: int = 1) -> list[tuple[str, float]]:
@@ -105,7 +105,7 @@ def test_an_even_day_gives_its_money_as_it_goes() -> None:
 @settings(deadline=None)
 @given(st.integers(0, 10**12), st.integers(1, 10**6))
 def test_a_lease_is_never_more_than_is_left(left: int, price: int) -> None:
-    taken = rules.slice_of(left, price)
+    taken = rules.lease_amount(left, price)
     assert 0 <= taken <= left
     assert bool(taken) == (left >= price)
 
@@ -113,7 +113,7 @@ def test_a_lease_is_never_more_than_is_left(left: int, price: int) -> None:
 @settings(deadline=None)
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=3))
 def test_names_become_field_names_that_no_others_become(names: list[str]) -> None:
-    made = rules.encoded(*names)
+    made = rules.field_name(*names)
     assert not set(made) & set(".$\0")
     assert made.count("/") == len(names) - 1
 
@@ -163,7 +163,7 @@ def test_a_serve_id_cannot_be_changed_or_made_with_another_secret() -> None:
     ours = Tokens(b"ours")
     signed = ours.sign(token)
     read = ours.read(signed)
-    assert (read.id, read.at_ms, read.offer.said, read.offer.price) == (token.id, 1, token.offer.said, 250)
+    assert (read.id, read.at_ms, read.offer.encoded, read.offer.price) == (token.id, 1, token.offer.encoded, 250)
     for forged in (Tokens(b"theirs").sign(token), signed[:-2], signed + "AA", "A" + signed[1:], "", "é", "x" * 5000):
         with pytest.raises(BadServe):
             ours.read(forged)

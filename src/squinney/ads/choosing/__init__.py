@@ -1,1 +1,1 @@
-"""What a choice is made of: zones in memory, profiles for caps, and the choice itself."""
+"""Choosing ads: the zones in memory, the profiles for caps, and the choice itself."""

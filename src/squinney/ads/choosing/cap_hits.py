@@ -1,4 +1,4 @@
-"""Hits of caps: how often an ad's turn came and a cap refused it. Counted in memory, and written now and then."""
+"""Cap hits: how often a cap excluded an ad that was next to be chosen. Kept in memory, written every few seconds."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db
 from squinney.transactions import in_transaction
 
-WRITE_SECONDS = 5.0  # at most so often
-WAIT_SECONDS = 0.5  # where another process holds one of the rows
-MOST_ROWS = 500  # written at once
+WRITE_SECONDS = 5.0  # between two writes
+WAIT_SECONDS = 0.5  # for a row that another process holds
+MOST_ROWS = 500  # in one write
 MOST_KEPT = 50_000
 
 
 class CapHits:
-    """Those of this process that are not written yet."""
+    """The cap hits of this process that are not written yet."""
 
     def __init__(self, db: Db) -> None:
         self._db = db
@@ -33,21 +33,21 @@ class CapHits:
         self._write_at = 0.0
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Count them."""
+        """Count one hit for each row."""
         with self._lock:
             self._waiting.update(row for row in rows if row in self._waiting or len(self._waiting) < MOST_KEPT)
 
     def write_if_due(self) -> None:
-        """Whoever comes when it is time writes for all."""
+        """Write the hits if the last write was some seconds ago."""
         if self._waiting and time.monotonic() >= self._write_at:
             self._write_at = time.monotonic() + WRITE_SECONDS
             self.write()
 
     def write(self) -> None:
-        """Add what waits to the counters; what cannot be written now waits for the next time.
+        """Add the hits to the counters. Hits that cannot be written now are kept for the next write.
 
         Atomic: one transaction.
-        After a crash: the hits of the last seconds are lost. Nothing rests on them.
+        After a crash: the hits of the last seconds are lost. Nothing else depends on them.
         """
         with self._lock:
             taken = dict(islice(self._waiting.items(), MOST_ROWS))

@@ -1,8 +1,8 @@
-"""What a user was shown, for the sake of caps, and nothing else.
+"""Profiles: which capped ads a user was shown, and nothing else.
 
 ```
-ad_users { _id: user, shown: { <key>: { at: [times, newest last], until } }, counted: whether the last choice was,
-           seen_at }       a key is a campaign's encoded id, or its id, the site, the zone and the unit
+ad_users { _id: user, shown: { <key>: { at: [times, newest last], until } }, counted: whether the last choice was
+           counted, seen_at }       a key is the encoded campaign id, or campaign id, site, zone and unit of an ad
 ```
 """
 
@@ -20,15 +20,15 @@ from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
 
 TRIES = 3
-MOST_CAPS = 300  # that hold for one user at once: then he is shown no further capped ads
+MOST_CAPS = 300  # active caps in one profile; with more, the user is shown no other capped ads
 
 
 @operation()
 def count(db: Db, user: str, caps: Mapping[str, Cap], now: datetime) -> tuple[bool, dict[str, Any]]:
-    """Count one more impression under each cap, if all of them allow it; whether they did, and what was shown so far.
+    """Count one impression under each cap if all caps allow it; return whether they did, and the profile's `shown`.
 
-    Atomic: one conditional update, which begins the profile where there is none.
-    After a crash: it counts or it does not.
+    Atomic: one conditional update, which also creates the profile.
+    After a crash: the impression is counted or not.
     """
     for left in reversed(range(TRIES)):
         try:
@@ -36,7 +36,7 @@ def count(db: Db, user: str, caps: Mapping[str, Cap], now: datetime) -> tuple[bo
                 queries.USER(user=user), _counting(caps, now), upsert=True, return_document=True
             )
             break
-        except DuplicateKeyError:  # another has begun the profile at this moment
+        except DuplicateKeyError:  # another process has just created the profile
             if not left:
                 raise
     profile = cast(Document, found)
@@ -45,7 +45,7 @@ def count(db: Db, user: str, caps: Mapping[str, Cap], now: datetime) -> tuple[bo
 
 @operation(reads_only=True)
 def shown_to(db: Db, user: str) -> dict[str, Any]:
-    """What the user was shown, by the keys of caps."""
+    """Return what the user was shown, by cap key."""
     profile = db["ad_users"].find_one(queries.USER(user=user))
     return profile["shown"] if profile else {}
 
@@ -59,13 +59,13 @@ def _times(key: str) -> Document:
 
 
 def _live(now: datetime) -> Document:
-    """The entries that still matter, so that a profile does not grow."""
+    """Keep only entries that a cap may still need, so that a profile does not grow."""
     entries = {"$objectToArray": {"$ifNull": ["$shown", {}]}}
     return {"$filter": {"input": entries, "cond": {"$gt": ["$$this.v.until", now]}}}
 
 
 def _allows(key: str, cap: Cap, now: datetime) -> Document:
-    """The n-th newest impression is old enough, or there is none."""
+    """Check that the n-th newest impression is outside of the cap's window, or that there are fewer than n."""
     since = now - timedelta(seconds=cap["per_seconds"])
     nth = {"$arrayElemAt": [_times(key), -cap["impressions"]]}
     return {"$lte": [{"$ifNull": [nth, since]}, since]}
@@ -83,7 +83,7 @@ def _counting(caps: Mapping[str, Cap], now: datetime) -> list[Document]:
         for key, cap in caps.items()
     ]
     has_room = {"$lt": [{"$size": _live(now)}, MOST_CAPS]}
-    # Of two entries of one key the later one counts.
+    # If two entries have the same key, `$arrayToObject` uses the last one.
     shown = {"$arrayToObject": {"$concatArrays": [_live(now), {"$cond": ["$counted", entries, []]}]}}
     return [
         {"$set": {"counted": {"$and": [has_room, *(_allows(key, cap, now) for key, cap in caps.items())]}}},

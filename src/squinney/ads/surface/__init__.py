@@ -1,1 +1,1 @@
-"""Ads for callers: HTTP routes, pages and commands."""
+"""The HTTP routes, web pages and commands of the advertising network."""

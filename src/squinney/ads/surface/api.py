@@ -1,4 +1,4 @@
-"""The advertising network over HTTP."""
+"""The HTTP API of the advertising network."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class _Strict(BaseModel):
 
 
 class PricingModel(_Strict):
-    """`cpm`: minor units for a thousand impressions; `cpc`: for a click."""
+    """The price in minor units: `cpm` for a thousand impressions, `cpc` for a click."""
 
     model: str = Field(pattern="^(cpm|cpc)$", examples=["cpm"])
     bid: int = Field(ge=1, le=MOST_BID, strict=True, examples=[250])
 
 
 class BudgetModel(_Strict):
-    """In minor units."""
+    """The budget of a campaign, in minor units."""
 
     total: int = Field(ge=1, le=MOST_BUDGET, strict=True, examples=[100_000])
     daily: int | None = Field(None, ge=1, le=MOST_BUDGET, strict=True)
@@ -57,21 +57,21 @@ class BudgetModel(_Strict):
 
 
 class CapModel(_Strict):
-    """At most so many impressions for one user in so many seconds."""
+    """The most impressions for one user within `per_seconds`."""
 
     impressions: int = Field(ge=1, le=MOST_CAP, strict=True)
     per_seconds: int = Field(ge=1, le=90 * 86_400, strict=True)
 
 
 class TargetingModel(_Strict):
-    """Where, and beside which words, a campaign may be shown."""
+    """The sites and keywords that a campaign is limited to."""
 
     sites: list[Name] = Field([], max_length=1_000)
     keywords: Words = []
 
 
 class NewCampaign(_Strict):
-    """What making a campaign takes."""
+    """A campaign to create."""
 
     id: Name = Field(examples=["larch:boots"])
     advertiser: Name
@@ -85,7 +85,7 @@ class NewCampaign(_Strict):
 
 
 class NewPlacement(_Strict):
-    """What putting an ad into a zone takes."""
+    """An ad to put into a zone."""
 
     site: Name
     zone: Name
@@ -100,8 +100,8 @@ class NewPlacement(_Strict):
     active: bool = True
 
 
-class Wanted(_Strict):
-    """What a choice takes."""
+class ChoiceRequest(_Strict):
+    """The zone, visitor and keywords of a choice."""
 
     site: Name
     zone: Name
@@ -112,19 +112,19 @@ class Wanted(_Strict):
 
 
 class Beacons(_Strict):
-    """Serve ids, as they were given out."""
+    """Serve ids from `choose`."""
 
     serve_ids: list[Annotated[str, Field(max_length=4_000)]] = Field(max_length=1_000)
 
 
 class OneServe(_Strict):
-    """A serve id, as it was given out."""
+    """A serve id from `choose`."""
 
     serve_id: str = Field(max_length=4_000)
 
 
 class Conversion(OneServe):
-    """A serve that led to something, and what that was worth in minor units."""
+    """A serve that led to a conversion, and the value of the conversion in minor units."""
 
     value: int = Field(0, ge=0, le=10**15, strict=True)
 
@@ -153,7 +153,7 @@ class PlacementModel(BaseModel):
 
 
 class Stats(BaseModel):
-    """What a campaign delivered; `spend` of a row is in thousandths of a minor unit, `capped` are hits of caps."""
+    """What a campaign delivered. The `spend` of a row is in thousandths of a minor unit; `capped` counts cap hits."""
 
     campaign_id: str
     currency: str
@@ -163,7 +163,7 @@ class Stats(BaseModel):
 
 
 class Counted(BaseModel):
-    """For each serve id whether this was the first time."""
+    """For each serve id, whether this was the first time."""
 
     first: list[bool]
 
@@ -181,7 +181,7 @@ def _placement(placement: Any) -> Any:
 
 @router.post("/campaigns", status_code=201, response_model=CampaignModel, responses=responses(CampaignTaken, Busy))
 def create_campaign(network: Network, body: NewCampaign) -> Any:
-    """Make a campaign."""
+    """Create a campaign."""
     given = body.model_dump(exclude_unset=True)
     campaign_id, advertiser = given.pop("id"), given.pop("advertiser")
     return network.create_campaign(campaign_id, advertiser, **given)
@@ -189,13 +189,13 @@ def create_campaign(network: Network, body: NewCampaign) -> Any:
 
 @router.get("/campaigns", response_model=CampaignPage, responses=responses())
 def list_campaigns(network: Network, sign: SignCursor, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """Every campaign, by id."""
+    """List campaigns, ordered by id."""
     return signed_page(network.all(cursor=cursor, limit=limit), sign)
 
 
 @router.get("/campaigns/{campaign_id}", response_model=CampaignModel, responses=responses(UnknownCampaign))
 def get_campaign(network: Network, campaign_id: str) -> Any:
-    """One campaign."""
+    """Return a campaign."""
     return network.get(campaign_id)
 
 
@@ -203,7 +203,7 @@ def get_campaign(network: Network, campaign_id: str) -> Any:
     "/campaigns/{campaign_id}/pause", response_model=CampaignModel, responses=responses(UnknownCampaign, CampaignEnded)
 )
 def pause_campaign(network: Network, campaign_id: str) -> Any:
-    """Show a campaign no more until it is resumed."""
+    """Stop showing a campaign until it is resumed."""
     return network.pause(campaign_id)
 
 
@@ -217,7 +217,7 @@ def resume_campaign(network: Network, campaign_id: str) -> Any:
 
 @router.post("/campaigns/{campaign_id}/deactivate", response_model=CampaignModel, responses=responses(UnknownCampaign))
 def deactivate_campaign(network: Network, campaign_id: str) -> Any:
-    """End a campaign for good."""
+    """End a campaign permanently."""
     return network.deactivate(campaign_id)
 
 
@@ -242,38 +242,38 @@ def read_stats(
     cursor: Cursor = None,
     limit: Limit = 200,
 ) -> Any:
-    """What a campaign delivered: totals of the whole time, and rows per zone, unit and day, a page at a time."""
+    """Report what a campaign delivered: totals of the whole time, and rows per zone, unit and day, a page at a time."""
     found = network.stats(campaign_id, start, end, cursor=cursor, limit=limit)
     return {**found, "next": sign(found["next"])}
 
 
 @router.post("/choose", response_model=list_of(ServeModel), responses=responses(Busy))
-def choose(network: Network, body: Wanted) -> Any:
-    """The best ads for a zone now, best first."""
+def choose(network: Network, body: ChoiceRequest) -> Any:
+    """Choose ads for a zone, best first."""
     return network.choose(**body.model_dump())
 
 
 @router.post("/explain", response_model=list_of(CandidateModel), responses=responses())
-def explain(network: Network, body: Wanted) -> Any:
-    """The best thousand ads of a zone, each with its score, or why it would be left out."""
+def explain(network: Network, body: ChoiceRequest) -> Any:
+    """List the best thousand ads of a zone, each with its score and why it would not be chosen."""
     return network.explain(body.site, body.zone, user=body.user, keywords=body.keywords)[:MOST_CANDIDATES]
 
 
 @router.post("/impressions", response_model=Counted, responses=responses(Busy))
 def count_impressions(network: Network, body: Beacons) -> Any:
-    """Count impressions, each once; forged and late ones are not counted."""
+    """Count impressions, each once. Forged and expired serve ids are not counted."""
     return {"first": network.impressions(body.serve_ids)}
 
 
 @router.post("/viewable", response_model=Once, responses=responses(BadServe, ServeExpired, Busy))
 def count_viewable(network: Network, body: OneServe) -> Any:
-    """Count once that half of an ad was in sight for a second."""
+    """Count once that half of an ad was visible for a second."""
     return {"first": network.viewable(body.serve_id)}
 
 
 @router.post("/clicks", response_model=ClickModel, responses=responses(BadServe, ServeExpired, Busy))
 def count_click(network: Network, body: OneServe) -> Any:
-    """Count a click, once, and say where it leads."""
+    """Count a click, once, and return the URL that it leads to."""
     return network.click(body.serve_id)
 
 
@@ -285,7 +285,7 @@ def count_conversion(network: Network, body: Conversion) -> Any:
 
 @router.delete("/users/{user}", response_model=Once, responses=responses())
 def forget_user(network: Network, user: str) -> Any:
-    """Delete what is known of a user; whether there was anything."""
+    """Delete a user's profile. `first` is true if there was one."""
     return {"first": network.forget(user)}
 
 
@@ -302,12 +302,12 @@ async def _raw(request: Request) -> bytes:
 def bid(network: Network, request: Request, body: Annotated[bytes, Depends(_raw)]) -> Any:
     """Answer an OpenRTB 2.6 banner bid request with a bid response, or with 204 for no bid."""
     try:
-        wanted = openrtb.read(body)
+        bid_request = openrtb.read(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "body"
         return problem(400, "Bad Request", f"{field}: {first['msg']}", "invalid", {"field": field})
-    answered = openrtb.answer(network, wanted, str(request.base_url).rstrip("/"))
-    if answered is None:
+    response = openrtb.respond(network, bid_request, str(request.base_url).rstrip("/"))
+    if response is None:
         return Response(status_code=204)
-    return JSONResponse(answered, headers={"x-openrtb-version": "2.6"})
+    return JSONResponse(response, headers={"x-openrtb-version": "2.6"})

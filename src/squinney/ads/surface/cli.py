@@ -1,4 +1,4 @@
-"""`squinney ads`: campaigns, figures and simulated traffic from the command line."""
+"""`squinney ads`: manage campaigns, show reports and simulate traffic from the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from squinney.http.commands import Cursor, Json, Limit, console, open_systems, p
 from squinney.patterns.money import formatted
 from squinney.system import Assembled
 
-app = typer.Typer(help="Campaigns whose ads are shown and paid for.", no_args_is_help=True)
+app = typer.Typer(help="Campaigns, their ads and their delivery.", no_args_is_help=True)
 
 CLICK_RATE = 0.01
 BATCH = 100
@@ -26,14 +26,14 @@ def _network(systems: Assembled) -> AdNetwork:
     return cast(AdNetwork, systems.services["ads"]["network"])
 
 
-def _say(value: Any, line: str, as_json: bool) -> None:
+def _print(value: Any, line: str, as_json: bool) -> None:
     if as_json:
         print_json(value)
     else:
         console.print(line, highlight=False, soft_wrap=True)
 
 
-def _say_more(cursor: str | None) -> None:
+def _print_cursor(cursor: str | None) -> None:
     if cursor:
         console.print(f"more: --cursor {cursor}", highlight=False, soft_wrap=True)
 
@@ -41,18 +41,20 @@ def _say_more(cursor: str | None) -> None:
 @app.command()
 def campaign(
     context: typer.Context,
-    campaign_id: Annotated[str, typer.Argument(help="A name of your own, such as larch:boots.")],
-    advertiser: Annotated[str, typer.Argument(help="Who pays.")],
-    bid: Annotated[int, typer.Option(help="In minor units: for a thousand impressions, or for a click.")],
-    total: Annotated[int, typer.Option(help="The budget, in minor units.")],
-    model: Annotated[str, typer.Option(help="cpm or cpc.")] = "cpm",
-    daily: Annotated[int | None, typer.Option(help="The budget of a day.")] = None,
-    currency: Annotated[str, typer.Option(help="Three letters.")] = "EUR",
-    cap: Annotated[int | None, typer.Option(help="At most so many impressions a day for one user.")] = None,
-    owner: Annotated[str | None, typer.Option(help="The id of the person whose it is.")] = None,
+    campaign_id: Annotated[str, typer.Argument(help="The id of the new campaign, such as larch:boots.")],
+    advertiser: Annotated[str, typer.Argument(help="The name of the advertiser.")],
+    bid: Annotated[
+        int, typer.Option(help="The price in minor units, for a thousand impressions (cpm) or a click (cpc).")
+    ],
+    total: Annotated[int, typer.Option(help="The total budget, in minor units.")],
+    model: Annotated[str, typer.Option(help="cpm: pay for impressions; cpc: pay for clicks.")] = "cpm",
+    daily: Annotated[int | None, typer.Option(help="The daily budget, in minor units; none: no daily limit.")] = None,
+    currency: Annotated[str, typer.Option(help="Three letters, such as EUR.")] = "EUR",
+    cap: Annotated[int | None, typer.Option(help="The most impressions per day for one user.")] = None,
+    owner: Annotated[str | None, typer.Option(help="The id of the user who manages it.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a campaign."""
+    """Create a campaign."""
     with open_systems(context) as systems:
         made = _network(systems).create_campaign(
             campaign_id,
@@ -62,7 +64,7 @@ def campaign(
             cap={"impressions": cap, "per_seconds": 86_400} if cap is not None else None,
             owner=owner,
         )
-    _say(made, f"{campaign_id} is active, with {formatted(total, currency)}", as_json)
+    _print(made, f"{campaign_id} is active, with {formatted(total, currency)}", as_json)
 
 
 @app.command()
@@ -72,19 +74,19 @@ def place(
     site: str,
     zone: str,
     unit: str,
-    url: Annotated[str, typer.Option(help="Where a click leads.")],
-    title: Annotated[str, typer.Option(help="The ad's first words.")],
-    text: Annotated[str, typer.Option(help="Its other words.")] = "",
-    keyword: Annotated[list[str] | None, typer.Option(help="A word it goes with; may be given again.")] = None,
-    weight: Annotated[int, typer.Option(help="How often among equals.")] = 1,
+    url: Annotated[str, typer.Option(help="The URL that a click leads to.")],
+    title: Annotated[str, typer.Option(help="The title of the ad.")],
+    text: Annotated[str, typer.Option(help="The text of the ad.")] = "",
+    keyword: Annotated[list[str] | None, typer.Option(help="A keyword of the ad; repeat for more.")] = None,
+    weight: Annotated[int, typer.Option(help="How often it is chosen among ads with the same score.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Put an ad of words into a zone, or change it."""
+    """Put a text ad into a zone, or change it."""
     creative = {"kind": "text", "title": title, "text": text, "url": url}
     ad = {"unit": unit, "creative": creative, "keywords": keyword or [], "weight": weight}
     with open_systems(context) as systems:
         placed = _network(systems).place(campaign_id, site, zone, ad)
-    _say(placed, f"{unit} is in {zone} of {site}", as_json)
+    _print(placed, f"{unit} is in {zone} of {site}", as_json)
 
 
 @app.command("list")
@@ -102,15 +104,15 @@ def list_campaigns(context: typer.Context, cursor: Cursor = None, limit: Limit =
         spent = formatted(money[one["_id"]]["spent"] // THOUSAND, currency)
         table.add_row(one["_id"], one["status"], spent, formatted(one["budget"]["total"], currency))
     console.print(table)
-    _say_more(page.next)
+    _print_cursor(page.next)
 
 
 @app.command()
 def pause(context: typer.Context, campaign_id: str, as_json: Json = False) -> None:
-    """Show a campaign no more until it is resumed."""
+    """Stop showing a campaign until it is resumed."""
     with open_systems(context) as systems:
         changed = _network(systems).pause(campaign_id)
-    _say(changed, f"{campaign_id} is paused", as_json)
+    _print(changed, f"{campaign_id} is paused", as_json)
 
 
 @app.command()
@@ -118,22 +120,22 @@ def resume(context: typer.Context, campaign_id: str, as_json: Json = False) -> N
     """Show a paused campaign again."""
     with open_systems(context) as systems:
         changed = _network(systems).resume(campaign_id)
-    _say(changed, f"{campaign_id} is active", as_json)
+    _print(changed, f"{campaign_id} is active", as_json)
 
 
 @app.command()
 def end(context: typer.Context, campaign_id: str, as_json: Json = False) -> None:
-    """End a campaign for good."""
+    """End a campaign permanently."""
     with open_systems(context) as systems:
         changed = _network(systems).deactivate(campaign_id)
-    _say(changed, f"{campaign_id} has ended", as_json)
+    _print(changed, f"{campaign_id} has ended", as_json)
 
 
 @app.command()
 def stats(
     context: typer.Context, campaign_id: str, cursor: Cursor = None, limit: Limit = 200, as_json: Json = False
 ) -> None:
-    """Show what a campaign delivered, by day, zone and ad, and in all."""
+    """Show what a campaign delivered, by day, zone and ad, and in total."""
     with open_systems(context) as systems:
         found = _network(systems).stats(campaign_id, cursor=cursor, limit=limit)
     if as_json:
@@ -148,9 +150,9 @@ def stats(
         )
     totals = found["totals"]
     counts = [f"{totals[name]:,}" for name in names[:-1]]
-    table.add_row("in all", "", "", *counts, _spent(found, totals["spend_thousandths"]))
+    table.add_row("total", "", "", *counts, _spent(found, totals["spend_thousandths"]))
     console.print(table)
-    _say_more(found["next"])
+    _print_cursor(found["next"])
 
 
 def _spent(found: dict[str, Any], thousandths: int) -> str:
@@ -162,16 +164,16 @@ def simulate(
     context: typer.Context,
     site: str,
     zone: str,
-    visits: Annotated[int, typer.Option(help="How many.", min=1, max=10_000_000)] = 1_000,
-    users: Annotated[int, typer.Option(help="How many visitors there are.", min=1)] = 500,
+    visits: Annotated[int, typer.Option(help="The number of visits.", min=1, max=10_000_000)] = 1_000,
+    users: Annotated[int, typer.Option(help="The number of different visitors.", min=1)] = 500,
     click_rate: Annotated[
-        float, typer.Option(help="How many of the impressions are clicked.", min=0, max=1)
+        float, typer.Option(help="The share of impressions that are clicked, 0 to 1.", min=0, max=1)
     ] = CLICK_RATE,
-    seed: Annotated[int | None, typer.Option(help="The same visitors again.")] = None,
+    seed: Annotated[int | None, typer.Option(help="A number that makes the simulation repeatable.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Send visitors to a zone, count what they see and click, and show delivery against the budgets."""
-    chance = random.Random(seed)
+    """Simulate visits to a zone with impressions and clicks, and show what was spent of the budgets."""
+    rng = random.Random(seed)
     with open_systems(context) as systems, _network(systems) as network:
         began = time.monotonic()
         served: dict[str, int] = {}
@@ -179,7 +181,7 @@ def simulate(
             task = progress.add_task("visits", total=visits)
             for start in range(0, visits, BATCH):
                 size = min(BATCH, visits - start)
-                for campaign_id in _visits(network, site, zone, size, users, click_rate, chance):
+                for campaign_id in _visits(network, site, zone, size, users, click_rate, rng):
                     served[campaign_id] = served.get(campaign_id, 0) + 1
                 progress.advance(task, size)
         seconds = time.monotonic() - began
@@ -213,12 +215,12 @@ def _against(money: dict[str, Any], budget: Any) -> dict[str, int]:
 
 
 def _visits(
-    network: AdNetwork, site: str, zone: str, size: int, users: int, click_rate: float, chance: random.Random
+    network: AdNetwork, site: str, zone: str, size: int, users: int, click_rate: float, rng: random.Random
 ) -> list[str]:
-    """The campaigns that so many visitors were shown, once all of it is settled."""
-    serves = [one for _ in range(size) for one in network.choose(site, zone, user=f"visitor {chance.randrange(users)}")]
+    """Simulate `size` visits; return the campaign of each ad shown, after its beacons are settled."""
+    serves = [one for _ in range(size) for one in network.choose(site, zone, user=f"visitor {rng.randrange(users)}")]
     network.impressions([one.serve_id for one in serves])
     for one in serves:
-        if chance.random() < click_rate:
+        if rng.random() < click_rate:
             network.click(one.serve_id)
     return [one.campaign_id for one in serves]

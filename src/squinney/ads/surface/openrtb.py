@@ -1,4 +1,4 @@
-"""OpenRTB 2.6: a banner bid request in, a bid response out. Money is a float here and nowhere else."""
+"""Answer OpenRTB 2.6 banner bid requests. Only here, amounts of money are floats: the specification requires it."""
 
 from __future__ import annotations
 
@@ -17,57 +17,57 @@ from squinney.patterns.money import decimals
 
 SEAT = "squinney"
 MOST_LISTED = 100
-MOST_IMPS = 20  # that are looked at
-TEXT_AD, PICTURE_AD = 1, 2  # of `btype`
-PER_KIND = {"text": TEXT_AD, "image": PICTURE_AD}
-OPTED_OUT = 2  # where a `us_privacy` string says whether its sale was refused
+MOST_IMPS = 20  # of a request that get a bid
+TEXT_AD, IMAGE_AD = 1, 2  # values of `btype`
+BTYPES = {"text": TEXT_AD, "image": IMAGE_AD}
+OPTED_OUT = 2  # the index in a `us_privacy` string of the user's opt-out of the sale of data
 
 
-def _listed(value: Any) -> Any:
-    """Of long lists the first: the specification has no limit."""
+def _truncated(value: Any) -> Any:
+    """Cut long lists, since the specification sets no limit."""
     return value[:MOST_LISTED] if isinstance(value, list) else value
 
 
-Words = Annotated[list[str], BeforeValidator(_listed)]
-Numbers = Annotated[list[int], BeforeValidator(_listed)]
+Words = Annotated[list[str], BeforeValidator(_truncated)]
+Numbers = Annotated[list[int], BeforeValidator(_truncated)]
 
 
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 class _Lenient(BaseModel):
-    """What we do not know is passed over, as the specification asks."""
+    """Ignores unknown fields, as the specification requires."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 class Format(_Lenient):
-    """A size."""
+    """A banner size."""
 
     w: int | None = None
     h: int | None = None
 
 
 class Banner(Format):
-    """A place for a banner."""
+    """The allowed sizes and excluded types of a banner."""
 
-    format: Annotated[list[Format], BeforeValidator(_listed)] = []
+    format: Annotated[list[Format], BeforeValidator(_truncated)] = []
     btype: Numbers = []
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
-        """Those that are asked for."""
+        """The allowed sizes as (width, height)."""
         return [(one.w, one.h) for one in (*self.format, self) if one.w and one.h]
 
 
 class Pmp(_Lenient):
-    """Deals; we have none."""
+    """Private deals. The network has none."""
 
     private_auction: int = 0
 
 
 class Imp(_Lenient):
-    """A place for an ad; `tagid` is our zone."""
+    """An ad slot of the page. `tagid` is the zone."""
 
     id: str = Field(min_length=1)
     banner: Banner | None = None
@@ -79,19 +79,19 @@ class Imp(_Lenient):
 
 
 class Content(_Lenient):
-    """What is shown there."""
+    """The keywords of a page's content."""
 
     keywords: str = ""
     kwarray: Words = []
 
     @property
     def words(self) -> list[str]:
-        """Its keywords, in either way of giving them."""
+        """The keywords, given as a list or separated by commas."""
         return [*self.kwarray, *self.keywords.split(",", MOST_LISTED)[:MOST_LISTED]]
 
 
 class Site(Content):
-    """Where it is: its `id`, or else its `bundle` or `domain`, is our site."""
+    """The website or app. Its `id`, or else its `bundle` or `domain`, is the site."""
 
     id: str = ""
     bundle: str = ""
@@ -100,27 +100,27 @@ class Site(Content):
 
 
 class User(Content):
-    """Who sees it."""
+    """The visitor."""
 
     id: str = ""
 
 
 class Device(_Lenient):
-    """What it is seen with, as far as it says that nobody should be followed."""
+    """The visitor's device: only its settings against tracking."""
 
     dnt: int = 0
     lmt: int = 0
 
 
 class RegsExt(_Lenient):
-    """Where `gdpr` and `us_privacy` were before 2.6."""
+    """The fields `gdpr` and `us_privacy`, which versions before 2.6 had in `ext`."""
 
     gdpr: int = 0
     us_privacy: str = ""
 
 
 class Regs(RegsExt):
-    """What the law asks."""
+    """The laws that apply."""
 
     coppa: int = 0
     gpp_sid: Numbers = []
@@ -128,7 +128,7 @@ class Regs(RegsExt):
 
 
 class BidRequest(_Lenient):
-    """A bid request, as far as we read it."""
+    """The fields of a bid request that the network reads."""
 
     id: str = Field(min_length=1)
     imp: list[Imp] = Field(min_length=1)
@@ -146,21 +146,21 @@ class BidRequest(_Lenient):
 
     @property
     def may_be_remembered(self) -> bool:
-        """Whether we may keep what the user saw. We read no consent strings: where a law applies, we do not."""
+        """Whether a profile of the user may be kept. Consent strings are not read: if a law applies, none is kept."""
         regs, device = self.regs, self.device
-        opted_out = any(said.us_privacy[OPTED_OUT : OPTED_OUT + 1] in ("Y", "y") for said in (regs, regs.ext))
-        asked = regs.coppa or regs.gdpr or regs.ext.gdpr or regs.gpp_sid or device.dnt or device.lmt
-        return not (asked or opted_out)
+        opted_out = any(one.us_privacy[OPTED_OUT : OPTED_OUT + 1] in ("Y", "y") for one in (regs, regs.ext))
+        forbidden = regs.coppa or regs.gdpr or regs.ext.gdpr or regs.gpp_sid or device.dnt or device.lmt
+        return not (forbidden or opted_out)
 
     @property
-    def is_for_us(self) -> bool:
-        """Whether we may bid at all: it is billable, our seat is let in, and it asks for no category."""
-        let_in = not self.wseat or SEAT in self.wseat
-        return not self.test and let_in and SEAT not in self.bseat and not self.acat
+    def may_get_bids(self) -> bool:
+        """Whether the network may bid: the request is billable, allows our seat, and requires no category."""
+        allowed = not self.wseat or SEAT in self.wseat
+        return not self.test and allowed and SEAT not in self.bseat and not self.acat
 
 
 def read(body: bytes) -> BidRequest:
-    """The request; what is null is taken for left out.
+    """Parse a bid request. A field with null counts as missing.
 
     Raises: `ValidationError`.
     """
@@ -173,12 +173,12 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(one) for one in value if one is not None] if isinstance(value, list) else value
 
 
-def answer(network: AdNetwork, request: BidRequest, base_url: str) -> dict[str, Any] | None:
-    """The bid response; None for no bid. All bids of one response have one currency: that of the first."""
+def respond(network: AdNetwork, request: BidRequest, base_url: str) -> dict[str, Any] | None:
+    """Return the bid response, or None for no bid. All bids of a response have the currency of the first."""
     bids: list[dict[str, Any]] = []
     currencies = request.cur
-    for imp in request.imp[:MOST_IMPS] if request.is_for_us else []:
-        if serve := _chosen(network, request, imp, currencies, base_url):
+    for imp in request.imp[:MOST_IMPS] if request.may_get_bids else []:
+        if serve := _choose(network, request, imp, currencies, base_url):
             bids.append(_bid(imp, serve, base_url))
             currencies = [serve.currency]
     if not bids:
@@ -186,24 +186,25 @@ def answer(network: AdNetwork, request: BidRequest, base_url: str) -> dict[str, 
     return {"id": request.id, "bidid": new_id(), "cur": currencies[0], "seatbid": [{"seat": SEAT, "bid": bids}]}
 
 
-def _chosen(network: AdNetwork, request: BidRequest, imp: Imp, currencies: list[str], base_url: str) -> Serve | None:
-    where = request.site or request.app
-    site = (where.id or where.bundle or where.domain) if where else ""
+def _choose(network: AdNetwork, request: BidRequest, imp: Imp, currencies: list[str], base_url: str) -> Serve | None:
+    publisher = request.site or request.app
+    site = (publisher.id or publisher.bundle or publisher.domain) if publisher else ""
     banner = imp.banner
-    if where is None or banner is None or imp.pmp.private_auction or not _is_name(site) or not _is_name(imp.tagid):
+    if publisher is None or banner is None or imp.pmp.private_auction or not _is_name(site) or not _is_name(imp.tagid):
         return None
     sizes = banner.sizes
 
     def accepts(creative: Mapping[str, Any], ecpm: int, currency: str) -> bool:
         fits = not sizes or "width" not in creative or (creative["width"], creative.get("height")) in sizes
-        wanted = not currencies or currency in currencies
-        enough = not imp.bidfloor or (currency == imp.bidfloorcur and _quoted(ecpm, currency) >= imp.bidfloor)
-        safe = not imp.secure or creative["kind"] != "image" or _asset(creative, base_url).startswith("https:")
-        known_kind = PER_KIND[creative["kind"]] not in banner.btype
-        return fits and wanted and enough and safe and known_kind and not _blocked(request, creative, base_url)
+        currency_allowed = not currencies or currency in currencies
+        above_floor = not imp.bidfloor or (currency == imp.bidfloorcur and _bid_price(ecpm, currency) >= imp.bidfloor)
+        secure = not imp.secure or creative["kind"] != "image" or _image_url(creative, base_url).startswith("https:")
+        type_allowed = BTYPES[creative["kind"]] not in banner.btype
+        blocked = _is_blocked(request, creative, base_url)
+        return fits and currency_allowed and above_floor and secure and type_allowed and not blocked
 
     remembered = request.may_be_remembered
-    words = [*where.words, *where.content.words, *(request.user.words if remembered else [])]
+    words = [*publisher.words, *publisher.content.words, *(request.user.words if remembered else [])]
     found = network.choose(
         site,
         imp.tagid,
@@ -219,24 +220,24 @@ def _is_name(text: str) -> bool:
     return 0 < len(text) <= 200 and "\0" not in text
 
 
-def _blocked(request: BidRequest, creative: Mapping[str, Any], base_url: str) -> bool:
-    """Whether the request leaves out the advertiser's domain, or one above it."""
+def _is_blocked(request: BidRequest, creative: Mapping[str, Any], base_url: str) -> bool:
+    """Return whether the request blocks the advertiser's domain or a parent domain."""
     if not request.badv:
         return False
     parts = _domain(creative, base_url).split(".")
-    above = {".".join(parts[number:]) for number in range(len(parts))}
-    return any(one.lower() in above for one in request.badv)
+    domains = {".".join(parts[number:]) for number in range(len(parts))}
+    return any(one.lower() in domains for one in request.badv)
 
 
 def _domain(creative: Mapping[str, Any], base_url: str) -> str:
     return urlsplit(urljoin(base_url, creative["url"])).hostname or ""
 
 
-def _asset(creative: Mapping[str, Any], base_url: str) -> str:
+def _image_url(creative: Mapping[str, Any], base_url: str) -> str:
     return urljoin(base_url, str(creative["image"]))
 
 
-def _quoted(ecpm: int, currency: str) -> float:
+def _bid_price(ecpm: int, currency: str) -> float:
     return float(ecpm / THOUSAND / 10 ** decimals(currency))
 
 
@@ -247,7 +248,7 @@ def _bid(imp: Imp, serve: Serve, base_url: str) -> dict[str, Any]:
     bid: dict[str, Any] = {
         "id": new_id(),
         "impid": imp.id,
-        "price": _quoted(serve.ecpm, serve.currency),
+        "price": _bid_price(serve.ecpm, serve.currency),
         "adid": serve.unit,
         "adomain": [_domain(creative, base_url)],
         "cid": serve.campaign_id,
@@ -261,10 +262,10 @@ def _bid(imp: Imp, serve: Serve, base_url: str) -> dict[str, Any]:
 
 
 def markup(serve: Serve, base_url: str) -> str:
-    """The ad as HTML for a frame of somebody else's: words and a picture, every character of them escaped."""
+    """Render the ad as HTML for another site's frame. All text of the creative is escaped."""
     creative = serve.creative
     if creative["kind"] == "image":
-        inner = f'<img src="{html.escape(_asset(creative, base_url))}" alt="{html.escape(creative["alt"])}">'
+        inner = f'<img src="{html.escape(_image_url(creative, base_url))}" alt="{html.escape(creative["alt"])}">'
     else:
         inner = f"<strong>{html.escape(creative['title'])}</strong> {html.escape(creative['text'])}"
     return f'<a href="{html.escape(base_url)}/ads/click/{serve.serve_id}" rel="sponsored noopener">{inner}</a>'

@@ -1,4 +1,4 @@
-"""The network's pages: the console, beacons and clicks."""
+"""The web pages of the network: the console, beacons and clicks."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ Text = Annotated[str, Form()]
 Cursor = Annotated[str | None, Query(max_length=20_000)]
 Name = Annotated[str, Query(max_length=200)]
 MOST_OWN = 100
-MOST_OWN_ADS = 100  # of one campaign: each visitor's choice may have to look at all of them
+MOST_OWN_ADS = 100  # of one campaign, since a choice may look at all of them
 MOST_SHOWN = 100
 MOST_ZONES = 50
 MOST_CANDIDATES = 200
 DAYS = 30
-SAFE = ":/"  # of a campaign's name, as it stands in an address
+SAFE = ":/"  # characters of a campaign id that are not quoted in a URL
 PIXEL = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b")
 NOT_KEPT = {"Cache-Control": "no-store"}
 
 
 def _own(request: Request, network: AdNetwork, campaign_id: str) -> Campaign:
-    """The campaign if it is the visitor's; of others' they learn nothing, not even that they are there."""
+    """Return a campaign of the signed-in user. Campaigns of other users look as if they did not exist."""
     campaign = network.get(campaign_id)
     if campaign.get("owner") != signed_in(request)["_id"] and not is_admin(request):
         raise UnknownCampaign(f"there is no campaign {campaign_id}", campaign_id=campaign_id)
@@ -52,7 +52,7 @@ def _own(request: Request, network: AdNetwork, campaign_id: str) -> Campaign:
 
 @router.get("", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_campaigns(request: Request, network: Network, cursor: Cursor = None) -> Response:
-    """One's own campaigns, the admin's are all; and a form to make one."""
+    """Show the user's campaigns, or all of them to an admin, and a form to create one."""
     return _index(request, network, cursor=cursor)
 
 
@@ -75,7 +75,7 @@ def _index(request: Request, network: AdNetwork, *, error: SquinneyError | None 
 
 
 class CampaignForm(BaseModel):
-    """What the form says, as it was typed."""
+    """The fields of the campaign form, as typed."""
 
     name: str = ""
     advertiser: str = ""
@@ -94,7 +94,7 @@ class CampaignForm(BaseModel):
 
 @router.post("/campaigns", response_class=HTMLResponse)
 def make_campaign(request: Request, network: Network, form: Annotated[CampaignForm, Form()]) -> Response:
-    """Make a campaign and show it."""
+    """Create a campaign and show it."""
     try:
         _refuse_too_many(request, network)
         network.create_campaign(
@@ -103,18 +103,18 @@ def make_campaign(request: Request, network: Network, form: Annotated[CampaignFo
             pricing={"model": form.model, "bid": money.parsed(form.bid, "EUR", "bid")},
             budget={
                 "total": money.parsed(form.total, "EUR", "budget"),
-                "daily": money.parsed(form.daily, "EUR", "budget of a day") if form.daily else None,
+                "daily": money.parsed(form.daily, "EUR", "daily budget") if form.daily else None,
                 "pacing": form.pacing,
             },
             cap=_cap(form),
             starts_at=_day(form.starts, "starts"),
-            ends_at=_day(form.ends, "ends", whole=True),
+            ends_at=_day(form.ends, "ends", end=True),
             targeting={"keywords": _listed(form.keywords), "sites": _listed(form.sites)},
             owner=signed_in(request)["_id"],
         )
     except SquinneyError as error:
         return _index(request, network, error=error, typed=form.model_dump())
-    visitor_of(request).flash("The campaign is made. Put its first ad into a zone.")
+    visitor_of(request).flash("The campaign was created. Now put its first ad into a zone.")
     return RedirectResponse(f"/ads/campaigns/{quote(form.name, safe=SAFE)}", status_code=303)
 
 
@@ -131,15 +131,15 @@ def _number(text: str, field: str) -> int:
     return int(text)
 
 
-def _day(text: str, field: str, *, whole: bool = False) -> datetime | None:
-    """The day's beginning in UTC, or its end, so that a campaign's last day counts; none where nothing is said."""
+def _day(text: str, field: str, *, end: bool = False) -> datetime | None:
+    """Parse a day; return its start in UTC or, with `end`, its end, so that a campaign's last day is included."""
     if not text:
         return None
     try:
         day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
-        return day + timedelta(days=whole)
+        return day + timedelta(days=1) if end else day
     except (ValueError, OverflowError):
-        raise Invalid(f"{field} must be a day like 2026-03-31", field=field) from None
+        raise Invalid(f"{field} must be a date such as 2026-03-31", field=field) from None
 
 
 def _listed(text: str) -> list[str]:
@@ -148,12 +148,12 @@ def _listed(text: str) -> list[str]:
 
 def _refuse_too_many(request: Request, network: AdNetwork) -> None:
     if not is_admin(request) and len(network.owned_by(signed_in(request)["_id"], limit=MOST_OWN).items) >= MOST_OWN:
-        raise LimitReached(f"a member has at most {MOST_OWN} campaigns", limit=MOST_OWN)
+        raise LimitReached(f"a member can have at most {MOST_OWN} campaigns", limit=MOST_OWN)
 
 
 @router.get("/campaigns/{campaign_id:path}", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_campaign(request: Request, network: Network, campaign_id: str) -> Response:
-    """One campaign: its money, its delivery by day and zone, its ads."""
+    """Show a campaign: its budget, its delivery by day and zone, and its ads."""
     return _campaign(request, network, campaign_id)
 
 
@@ -189,7 +189,7 @@ def _campaign(
 
 
 def _today(campaign: Campaign, days: list[dict[str, Any]], now: datetime) -> dict[str, int] | None:
-    """What a day's budget has come to today, and how much of it may be out by now, in minor units."""
+    """Return today's spend, and how much of the daily budget may be committed by now, in minor units."""
     budget = campaign["budget"]
     if budget["daily"] is None:
         return None
@@ -205,9 +205,9 @@ def _charts(days: list[dict[str, Any]], currency: str) -> list[tuple[str, Any]]:
         ("Clicks", "clicks", 1),
         (f"Spend in {currency}", "spend", 10 ** money.decimals(currency) * THOUSAND),
     ):
-        places = 0 if scale == 1 else 2
+        decimals = 0 if scale == 1 else 2
         bars = [
-            Bar(f"{one['day']:%d %b}", one[name] / scale, f"{one['day']:%d %B}: {one[name] / scale:,.{places}f}")
+            Bar(f"{one['day']:%d %b}", one[name] / scale, f"{one['day']:%d %B}: {one[name] / scale:,.{decimals}f}")
             for one in days
         ]
         drawn.append((title, bar_chart(bars, title=f"{title} by day")))
@@ -215,7 +215,7 @@ def _charts(days: list[dict[str, Any]], currency: str) -> list[tuple[str, Any]]:
 
 
 class AdForm(BaseModel):
-    """What the form of an ad says, as it was typed."""
+    """The fields of the ad form, as typed."""
 
     site: str = ""
     zone: str = ""
@@ -230,7 +230,7 @@ class AdForm(BaseModel):
 
 @router.post("/place/{campaign_id:path}", response_class=HTMLResponse)
 def place(request: Request, network: Network, campaign_id: str, form: Annotated[AdForm, Form()]) -> Response:
-    """Put an ad of words, or a picture, into a zone."""
+    """Put a text or image ad into a zone."""
     _own(request, network, campaign_id)
     try:
         _refuse_too_many_ads(request, network, campaign_id, form)
@@ -243,7 +243,7 @@ def place(request: Request, network: Network, campaign_id: str, form: Annotated[
         network.place(campaign_id, form.site, form.zone, ad)
     except SquinneyError as error:
         return _campaign(request, network, campaign_id, error=error, typed=form.model_dump())
-    visitor_of(request).flash("The ad is in its zone.")
+    visitor_of(request).flash("The ad was put into the zone.")
     return RedirectResponse(f"/ads/campaigns/{quote(campaign_id, safe=SAFE)}", status_code=303)
 
 
@@ -257,22 +257,22 @@ def _refuse_too_many_ads(request: Request, network: AdNetwork, campaign_id: str,
     placed = network.placements(campaign_id)
     key = {"site": form.site, "zone": form.zone, "ad_unit": form.unit}
     if not is_admin(request) and len(placed) >= MOST_OWN_ADS and all(one["_id"] != key for one in placed):
-        raise LimitReached(f"a member's campaign has at most {MOST_OWN_ADS} ads", limit=MOST_OWN_ADS)
+        raise LimitReached(f"a member's campaign can have at most {MOST_OWN_ADS} ads", limit=MOST_OWN_ADS)
 
 
 @router.post("/active/{campaign_id:path}", response_class=HTMLResponse)
 def set_active(
     request: Request, network: Network, campaign_id: str, site: Text, zone: Text, unit: Text, active: Text
 ) -> Response:
-    """Take an ad down, or put it up again."""
+    """Deactivate an ad, or activate it again."""
     _own(request, network, campaign_id)
     key = {"site": site, "zone": zone, "ad_unit": unit}
     found = next((one for one in network.placements(campaign_id) if one["_id"] == key), None)
     if found is None:
-        raise NotFound("the campaign has no such ad")
+        raise NotFound(f"the campaign has no ad {unit} in zone {zone} of site {site}")
     kept = {name: found[name] for name in ("creative", "keywords", "weight", "cap")}
     network.place(campaign_id, site, zone, {"unit": unit, **kept, "active": active == "yes"})
-    visitor_of(request).flash("The ad is up again." if active == "yes" else "The ad is taken down.")
+    visitor_of(request).flash("The ad is active again." if active == "yes" else "The ad is no longer shown.")
     return RedirectResponse(f"/ads/campaigns/{quote(campaign_id, safe=SAFE)}", status_code=303)
 
 
@@ -300,32 +300,32 @@ def show_why(
     user: Name = "",
     keywords: Name = "",
 ) -> Response:
-    """Why this ad: every candidate of a zone with its score, or why it is left out. Nothing is chosen."""
+    """Show every candidate of a zone with its score and why it would not be chosen. Nothing is chosen."""
     error, candidates = None, []
     try:
         candidates = network.explain(site, zone, user=user or None, keywords=_listed(keywords))
     except SquinneyError as refused:
         error = refused
-    asked = {"site": site, "zone": zone, "user": user, "keywords": keywords}
+    typed = {"site": site, "zone": zone, "user": user, "keywords": keywords}
     shown, more = candidates[:MOST_CANDIDATES], len(candidates[MOST_CANDIDATES:])
-    return render(request, "ads/why.html", candidates=shown, more=more, asked=asked, error=error)
+    return render(request, "ads/why.html", candidates=shown, more=more, typed=typed, error=error)
 
 
 @router.get("/seen/{serve_id}")
 def see(request: Request, network: Network, serve_id: str) -> Response:
-    """The beacon of an impression, for a picture of one point. It counts once, however often it is asked for."""
+    """Count an impression and return an image of one pixel. Repeated requests count once."""
     network.impression(serve_id, source=client_address(request.scope))
     return Response(PIXEL, media_type="image/gif", headers=NOT_KEPT)
 
 
 @router.get("/viewable/{serve_id}")
 def view(network: Network, serve_id: str) -> Response:
-    """The beacon of `ads.js`: half of the ad was in sight for a second. It counts once."""
+    """Count a viewable impression: `ads.js` reports that half of the ad was visible for a second. Counts once."""
     network.viewable(serve_id)
     return Response(status_code=204, headers=NOT_KEPT)
 
 
 @router.get("/click/{serve_id}")
 def click(network: Network, serve_id: str) -> Response:
-    """Count a click, once, and go to the creative's own address."""
+    """Count a click, once, and redirect to the creative's URL."""
     return RedirectResponse(network.click(serve_id).url, status_code=303, headers=NOT_KEPT)

@@ -1,39 +1,39 @@
-// An ad is viewable once half of it was in sight for a second without a break, in a tab that is looked at.
+// An ad counts as viewable when half of it was visible for one second without a break, in the active tab.
 const SHARE = 0.5;
 const MILLISECONDS = 1000;
 
-const waiting = new Map();
-const inSight = new Set();
+const timers = new Map();
+const visible = new Set();
 
-function begin(ad) {
-  if (document.hidden || waiting.has(ad)) return;
-  waiting.set(ad, setTimeout(() => tell(ad), MILLISECONDS));
+function startTimer(ad) {
+  if (document.hidden || timers.has(ad)) return;
+  timers.set(ad, setTimeout(() => report(ad), MILLISECONDS));
 }
 
-function stop(ad) {
-  clearTimeout(waiting.get(ad));
-  waiting.delete(ad);
+function stopTimer(ad) {
+  clearTimeout(timers.get(ad));
+  timers.delete(ad);
 }
 
-function tell(ad) {
+function report(ad) {
   observer.unobserve(ad);
-  inSight.delete(ad);
+  visible.delete(ad);
   fetch(ad.dataset.viewable, { keepalive: true }).catch(() => {});
 }
 
 const observer = new IntersectionObserver((entries) => {
   for (const { target, intersectionRatio } of entries) {
     if (intersectionRatio >= SHARE) {
-      inSight.add(target);
-      begin(target);
+      visible.add(target);
+      startTimer(target);
     } else {
-      inSight.delete(target);
-      stop(target);
+      visible.delete(target);
+      stopTimer(target);
     }
   }
 }, { threshold: SHARE });
 
 for (const ad of document.querySelectorAll("[data-viewable]")) observer.observe(ad);
 document.addEventListener("visibilitychange", () => {
-  for (const ad of inSight) document.hidden ? stop(ad) : begin(ad);
+  for (const ad of visible) document.hidden ? stopTimer(ad) : startTimer(ad);
 });

@@ -1,11 +1,11 @@
-// Figures and charts follow what is delivered, while somebody looks at them.
+// Refresh the figures and charts while the tab is visible.
 const MILLISECONDS = 2000;
 
 async function refresh() {
   if (document.hidden) return;
-  const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-  if (!answer.ok) return;
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+  if (!response.ok) return;
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
   for (const part of document.querySelectorAll("[data-live]")) {
     const now = page.querySelector(`[data-live="${part.dataset.live}"]`);
     if (now && now.innerHTML !== part.innerHTML) part.replaceChildren(...now.childNodes);
@@ -13,7 +13,7 @@ async function refresh() {
 }
 
 async function follow() {
-  await refresh().catch(() => {}); // the next time is soon
+  await refresh().catch(() => {}); // the next refresh comes soon
   setTimeout(follow, MILLISECONDS);
 }
 

@@ -1,4 +1,4 @@
-"""Pages in a real browser, served by a real `squinney serve`."""
+"""Fixtures: pages in a real browser, served by a real `squinney serve`."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ FLAGS = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test here needs the browser."""
+    """Mark every test in this folder as a browser test."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.browser)
 
 
-# For a module: while Playwright runs, it holds the thread's event loop, and other tests have loops of their own.
+# Module scope: Playwright occupies the thread's event loop while it runs, and other tests start their own loops.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A headless Chromium; without one the tests are skipped, unless SQUINNEY_REQUIRE says that they must run."""
+    """Start a headless Chromium. Without one, the tests are skipped, or fail if SQUINNEY_REQUIRE contains `browser`."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         if "browser" in os.environ.get("SQUINNEY_REQUIRE", ""):
@@ -52,35 +52,35 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def serving() -> Iterator[Serving]:
-    """The site, with its demo data, beside the tests' own server: a busy disk would hold up every page."""
+    """Start the site with its demo data. It has its own MongoDB, because a busy disk would delay every page."""
     with Serving(run_folder() / f"web-{os.getpid()}") as serving:
         yield serving
 
 
 @pytest.fixture
 def stranger(browser: Browser, serving: Serving) -> Iterator[Page]:
-    """A fresh visitor, on whose pages no script may fail and no policy may be broken."""
+    """Return a page of a new visitor. The test fails on script errors and content-security violations."""
     context = browser.new_context(base_url=serving.url)
     page = context.new_page()
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: complaints.append(message.text) if _is_complaint(message.text) else None)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if _is_error(message.text) else None)
     page.set_default_timeout(15_000)
     yield page
     context.close()
-    assert complaints == []
+    assert errors == []
 
 
 @pytest.fixture
 def page(stranger: Page) -> Page:
-    """The same, signed in as a member of their own."""
+    """Return a page of a new visitor who is signed in as a new member."""
     sign_up(stranger, f"member-{secrets.token_hex(6)}")
     return stranger
 
 
 @pytest.fixture(scope="session")
 def boss(serving: Serving) -> str:
-    """The login of the site's admin."""
+    """Create an admin and return the login."""
     added = subprocess.run(
         [*SQUINNEY, "--data", str(serving.data), "users", "add", "boss", "--role", "admin", "--password", PASSWORD],
         capture_output=True,
@@ -93,13 +93,13 @@ def boss(serving: Serving) -> str:
 
 @pytest.fixture
 def admin(stranger: Page, boss: str) -> Page:
-    """A visitor who is signed in as the admin."""
+    """Return a page of a visitor who is signed in as the admin."""
     sign_in(stranger, boss)
     return stranger
 
 
 def sign_up(page: Page, login: str) -> None:
-    """Become a member, by the form."""
+    """Sign up with the form."""
     page.goto("/sign-up")
     page.get_by_label("Login").fill(login)
     page.locator("input[name=name]").fill("Member of the test")
@@ -109,7 +109,7 @@ def sign_up(page: Page, login: str) -> None:
 
 
 def sign_in(page: Page, login: str) -> None:
-    """Sign in as the admin, by the form."""
+    """Sign in as the admin with the form."""
     page.goto("/sign-in")
     page.get_by_label("Login").fill(login)
     page.get_by_label("Password").fill(PASSWORD)
@@ -117,5 +117,5 @@ def sign_in(page: Page, login: str) -> None:
     page.get_by_role("link", name="Admin").wait_for()
 
 
-def _is_complaint(text: str) -> bool:
+def _is_error(text: str) -> bool:
     return "Content Security Policy" in text or "Uncaught" in text

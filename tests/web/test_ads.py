@@ -1,4 +1,4 @@
-"""Advertisers at work, and their ads beside pages, in a browser."""
+"""Campaigns, and ads on pages, in a browser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.web.conftest import SQUINNEY
 
 
 def _make(page: Page, name: str, *, bid: str = "2.50", zone: str = "site", title: str = "Tea for two") -> None:
-    """A campaign with one ad."""
+    """Create a campaign with one ad."""
     page.goto("/ads")
     page.get_by_label("Name").fill(name)
     page.get_by_label("Advertiser").fill("Tea House")
@@ -38,9 +38,9 @@ def test_a_campaign_is_made_placed_and_explained(admin: Page) -> None:
     expect(admin.get_by_role("row", name="browser:tea/1")).to_be_visible()
 
 
-def test_an_ad_beside_a_page_is_seen_viewed_and_clicked_once(admin: Page) -> None:
+def test_an_ad_on_a_page_counts_one_impression_one_view_and_one_click(admin: Page) -> None:
     name = f"seen:{secrets.token_hex(4)}"
-    _make(admin, name, bid="500", title=name)  # more than any other
+    _make(admin, name, bid="500", title=name)  # higher than all other bids
     with admin.expect_response("**/ads/viewable/*") as viewed:
         admin.goto("/site")
         admin.get_by_role("link", name=name).scroll_into_view_if_needed()
@@ -50,24 +50,24 @@ def test_an_ad_beside_a_page_is_seen_viewed_and_clicked_once(admin: Page) -> Non
     assert target is not None
     link.click()
     expect(admin.get_by_role("heading", name="Shop", exact=True)).to_be_visible()
-    admin.goto(target)  # again, as from the browser's history
+    admin.goto(target)  # a second time, as from the browser's history
     expect(admin.get_by_role("heading", name="Shop", exact=True)).to_be_visible()
     admin.goto(f"/ads/campaigns/{name}")
     assert (_figure(admin, "impressions"), _figure(admin, "clicks"), _figure(admin, "viewable")) == ("1", "1", "100%")
 
 
-def test_charts_move_while_traffic_is_simulated(admin: Page, serving: Serving) -> None:
+def test_charts_update_while_traffic_is_simulated(admin: Page, serving: Serving) -> None:
     name = f"moving:{secrets.token_hex(4)}"
     _make(admin, name, zone=name)
     before = admin.locator(".charts").inner_html()
     run = ["ads", "simulate", "squinney", name, "--visits", "200", "--click-rate", "0.1", "--seed", "1"]
     done = subprocess.run([*SQUINNEY, "--data", str(serving.data), *run], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    expect(admin.locator(".figures")).to_contain_text("200")  # without being loaded again
+    expect(admin.locator(".figures")).to_contain_text("200")  # without a reload
     assert admin.locator(".charts").inner_html() != before
 
 
-def test_ads_remember_only_whom_they_may(stranger: Page) -> None:
+def test_ads_remember_a_visitor_only_with_consent(stranger: Page) -> None:
     stranger.goto("/site")
     expect(stranger.get_by_text("These ads know nothing about you.")).to_be_visible()
     stranger.get_by_role("button", name="Let them remember").click()

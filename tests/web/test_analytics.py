@@ -1,4 +1,4 @@
-"""A person looks at the charts while a log is being followed."""
+"""The charts, while a log is followed, in a browser."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tests.serving import Serving
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the embedded MongoDB, which `serve` and `follow` share."""
+    """Return the data folder of the embedded MongoDB that `serve` and `follow` share."""
     return tmp_path_factory.mktemp("analytics") / "data"
 
 
 @pytest.fixture(scope="module")
 def serving(data: Path) -> Iterator[Serving]:
-    """The site, with its demo data."""
+    """Start the site with its demo data."""
     with Serving(data) as serving:
         yield serving
 
 
 @pytest.fixture
 def followed(serving: Serving, data: Path, tmp_path: Path) -> Iterator[Path]:
-    """A log that `squinney analytics follow --hits` keeps up with."""
+    """Return a log that `squinney analytics follow --hits` follows."""
     path = tmp_path / "access.log"
     path.touch()
     follow = ["analytics", "follow", str(path), "--site", "live", "--hits", "--poll", "0.1"]
@@ -47,13 +47,13 @@ def followed(serving: Serving, data: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 def visit(path: Path, page: str, times: int) -> None:
-    """What a web server does."""
+    """Append lines to the log, as a web server does."""
     now = f"{datetime.now(UTC):%d/%b/%Y:%H:%M:%S} +0000"
     with path.open("a") as file:
         file.write(f'203.0.113.7 - - [{now}] "GET {page} HTTP/1.1" 200 512 "-" "test"\n' * times)
 
 
-def test_the_chart_moves_while_a_log_is_followed(page: Page, followed: Path) -> None:
+def test_the_chart_updates_while_a_log_is_followed(page: Page, followed: Path) -> None:
     page.goto("/analytics?site=live&page=/moving")
     chart = page.locator("[data-chart=minute] svg")
     expect(chart).to_have_attribute("aria-label", re.compile(": 0 in all"))

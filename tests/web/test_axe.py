@@ -1,4 +1,7 @@
-"""axe-core over our pages: light and dark, desktop and phone; each page in one of two looks, by `make prove` in all."""
+"""Checks our pages with axe-core, in light and dark mode, on desktop and phone.
+
+`make prove` checks each page in all four variants, and other runs in one of two.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ from squinney.http.routes import routes_with_paths
 from squinney.service import admin as admin_pages
 from squinney.service.site import surfaces
 
-# Pages that show nothing without something in their query, and what is no page.
+# Pages that are empty without a query, and paths that are not pages.
 LEFT_OUT = {"/welcome", "/site/", "/analytics/top", "/analytics/series.csv", "/shop/stock", "/site/-/upload"}
 LEFT_OUT |= {"/social/export", "/shop/admin/products/edit"}
-FURTHER = ["/nowhere", "/api/docs", "/site/blog", "/site/gallery"]
+MORE = ["/nowhere", "/api/docs", "/site/blog", "/site/gallery"]
 
 
 def pages_of(router: APIRouter) -> list[str]:
-    """Every page that needs nothing in its path, of every system."""
+    """Return the paths of all pages without path parameters."""
     return [
         path
         for path, route in routes_with_paths(router.routes, within=router.prefix)
@@ -31,14 +34,14 @@ def pages_of(router: APIRouter) -> list[str]:
 
 
 OF_SYSTEMS = [path for _, module in surfaces(SYSTEMS, "web") for path in pages_of(module.router)]
-PUBLIC = ["/", *FURTHER[:2], *(f"/{system.path}" for system in SYSTEMS if f"/{system.path}" in OF_SYSTEMS)]
+PUBLIC = ["/", *MORE[:2], *(f"/{system.path}" for system in SYSTEMS if f"/{system.path}" in OF_SYSTEMS)]
 PUBLIC += ["/sign-in", "/sign-up"]
-for members_only in ("/ledger", "/ads"):  # strangers are led to sign in
+for members_only in ("/ledger", "/ads"):  # visitors who are not signed in are redirected
     PUBLIC.remove(members_only)
-FOR_ADMINS = [*pages_of(admin_pages.router), *FURTHER[2:]]
+FOR_ADMINS = [*pages_of(admin_pages.router), *MORE[2:]]
 FOR_ADMINS += [path for path in OF_SYSTEMS if path not in PUBLIC]
-# Where a list leads: the first link of a kind stands for all of them.
-LEADING_ON = {
+# For each list, the first link of each kind is checked as an example.
+LINKS = {
     "/ledger": "main a[href^='/ledger/']",
     "/ads": "main a[href^='/ads/campaigns/']",
     "/shop": "main a[href*='/products/']",
@@ -49,17 +52,17 @@ LEADING_ON = {
     "/site/blog": "main a[href*='/-/edit/']",
 }
 DESKTOP, PHONE = (1280, 900), (390, 800)
-LOOKS = [("light", DESKTOP), ("dark", PHONE), *([("dark", DESKTOP), ("light", PHONE)] if IN_FULL else [])]
+VARIANTS = [("light", DESKTOP), ("dark", PHONE), *([("dark", DESKTOP), ("light", PHONE)] if IN_FULL else [])]
 
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    """Its source, from the package that brings it."""
+    """Return the source of axe-core."""
     return (resources.files("axe_playwright_python") / "axe.min.js").read_text()
 
 
 def serious(page: Page, axe: str) -> list[str]:
-    """What axe finds that is serious or worse."""
+    """Return the violations that axe reports as serious or critical."""
     page.evaluate(axe)
     found: Any = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
@@ -70,39 +73,35 @@ def serious(page: Page, axe: str) -> list[str]:
 
 
 @heavy
-@pytest.mark.parametrize(("scheme", "size"), LOOKS)
-def test_nothing_serious_is_wrong_with_public_pages(
-    stranger: Page, axe: str, scheme: Any, size: tuple[int, int]
-) -> None:
-    assert _walk(stranger, axe, PUBLIC, scheme, size) == []
+@pytest.mark.parametrize(("scheme", "size"), VARIANTS)
+def test_public_pages_have_no_serious_violations(stranger: Page, axe: str, scheme: Any, size: tuple[int, int]) -> None:
+    assert _check_all(stranger, axe, PUBLIC, scheme, size) == []
 
 
 @heavy
-@pytest.mark.parametrize(("scheme", "size"), LOOKS)
-def test_nothing_serious_is_wrong_with_the_admins_pages(
-    admin: Page, axe: str, scheme: Any, size: tuple[int, int]
-) -> None:
+@pytest.mark.parametrize(("scheme", "size"), VARIANTS)
+def test_admin_pages_have_no_serious_violations(admin: Page, axe: str, scheme: Any, size: tuple[int, int]) -> None:
     admin.goto("/social")
     if admin.get_by_role("button", name="Join").is_visible():
         admin.get_by_role("button", name="Join").click()
-    assert _walk(admin, axe, FOR_ADMINS, scheme, size) == []
+    assert _check_all(admin, axe, FOR_ADMINS, scheme, size) == []
 
 
-def _walk(page: Page, axe: str, paths: list[str], scheme: Any, size: tuple[int, int]) -> list[str]:
+def _check_all(page: Page, axe: str, paths: list[str], scheme: Any, size: tuple[int, int]) -> list[str]:
     page.set_viewport_size({"width": size[0], "height": size[1]})
     page.emulate_media(color_scheme=scheme)
     found = []
-    for path in paths if IN_FULL else paths[LOOKS.index((scheme, size)) :: len(LOOKS)]:
-        answer = page.goto(path)
-        assert answer
-        assert answer.ok or path == "/nowhere", f"{path} answers {answer.status}"
-        found += _faults(page, axe)
-        if selector := LEADING_ON.get(path):
+    for path in paths if IN_FULL else paths[VARIANTS.index((scheme, size)) :: len(VARIANTS)]:
+        response = page.goto(path)
+        assert response
+        assert response.ok or path == "/nowhere", f"{path} returns {response.status}"
+        found += _violations(page, axe)
+        if selector := LINKS.get(path):
             page.goto(page.locator(selector).first.get_attribute("href") or "")
-            found += _faults(page, axe)
+            found += _violations(page, axe)
     return found
 
 
-def _faults(page: Page, axe: str) -> list[str]:
+def _violations(page: Page, axe: str) -> list[str]:
     fits = page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     return serious(page, axe) + ([] if fits else [f"{page.url} is wider than the window"])

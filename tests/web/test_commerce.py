@@ -41,7 +41,7 @@ def sign_in_as_admin(page: Page, serving: Serving) -> None:
     expect(page.get_by_role("heading", name="Shop admin")).to_be_visible()
 
 
-def test_a_person_buys(page: Page) -> None:
+def test_a_visitor_buys_a_product(page: Page) -> None:
     page.goto("/shop")
     page.get_by_role("link", name="Music", exact=True).click()
     expect(page.get_by_role("navigation", name="Breadcrumb")).to_contain_text("Shop / Music")
@@ -168,6 +168,6 @@ def test_an_editor_adds_a_product_receives_it_and_cancels_its_order(page: Page, 
     expect(page.locator(".figures dd").first).to_have_text("3")
 
 
-def test_admin_is_for_editors(stranger: Page) -> None:
+def test_only_editors_see_the_admin_pages(stranger: Page) -> None:
     stranger.goto("/shop/admin")
     expect(stranger).to_have_url(re.compile("/sign-in"))

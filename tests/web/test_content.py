@@ -1,4 +1,4 @@
-"""A person writes, schedules, comments, collides and merges; and nothing typed runs in a real browser."""
+"""Writing, scheduling, commenting and merging in a browser; and no typed text runs as a script."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAST = "2026-01-01T00:00:00Z"
 
 @pytest.fixture(scope="module")
 def signed_in(browser: Browser, serving: Serving, boss: str) -> StorageState:
-    """The state of a browser in which the admin has signed in."""
+    """Return the cookies of a browser in which the admin has signed in."""
     context = browser.new_context(base_url=serving.url)
     sign_in(context.new_page(), boss)
     state = context.storage_state()
@@ -35,7 +35,7 @@ def signed_in(browser: Browser, serving: Serving, boss: str) -> StorageState:
 
 @pytest.fixture
 def editor(browser: Browser, serving: Serving, signed_in: StorageState) -> Iterator[Page]:
-    """A signed-in admin whose browser complains of nothing and opens no dialog."""
+    """Return a page of the signed-in admin. The test fails on script errors and dialogs."""
     context = browser.new_context(base_url=serving.url, storage_state=signed_in)
     page = context.new_page()
     page.set_default_timeout(15_000)
@@ -59,7 +59,7 @@ def write(page: Page, slug: str, title: str, text: str, parent: str = "", when: 
     page.wait_for_url(f"**/{slug}")
 
 
-def test_a_post_with_a_photo_is_scheduled_appears_and_is_talked_about(editor: Page, page: Page, tmp_path: Path) -> None:
+def test_a_scheduled_post_with_a_photo_appears_and_gets_comments(editor: Page, page: Page, tmp_path: Path) -> None:
     photo = tmp_path / "pic.jpg"
     photo.write_bytes(jpeg("green", (300, 200)))
     slug = f"p{secrets.token_hex(4)}"
@@ -99,7 +99,7 @@ def test_a_post_with_a_photo_is_scheduled_appears_and_is_talked_about(editor: Pa
     expect(page.locator(".comment.aimed")).to_contain_text("And an answer")
 
 
-def test_two_editors_collide_and_the_second_merges(editor: Page) -> None:
+def test_the_second_of_two_concurrent_editors_merges(editor: Page) -> None:
     slug = f"m{secrets.token_hex(4)}"
     write(editor, slug, "To be merged", "one\n\ntwo\n\nthree\n")
     second = editor.context.new_page()
@@ -120,7 +120,7 @@ def test_two_editors_collide_and_the_second_merges(editor: Page) -> None:
     expect(second.locator(".prose").first).to_contain_text("THREE")
 
 
-# All that could run: in the page itself, or in what a script or a reader of feeds puts into a page.
+# Finds all elements and attributes that could run code, in the page or in HTML that a script inserts into it.
 DANGEROUS = """(root) => [...root.querySelectorAll('*')].filter((one) =>
     (root !== document && ['SCRIPT', 'STYLE', 'LINK', 'META', 'FORM'].includes(one.tagName.toUpperCase())) ||
     ['IFRAME', 'OBJECT', 'EMBED', 'SVG', 'MATH', 'BASE', 'MARQUEE'].includes(one.tagName.toUpperCase()) ||
@@ -129,20 +129,20 @@ DANGEROUS = """(root) => [...root.querySelectorAll('*')].filter((one) =>
         (['href', 'src', 'action', 'formaction'].includes(a.name) &&
             /^[\\s\\x00-\\x20]*(javascript|data|vbscript):/i.test(a.value)))
     ).map((one) => one.outerHTML.slice(0, 200))"""
-PUT_IN_A_PAGE = f"""(html) => {{
-    const place = document.createElement('div');
-    document.body.append(place);
-    place.innerHTML = html;
-    place.innerHTML = place.innerHTML;
-    const found = ({DANGEROUS})(place);
-    place.remove();
+INSERT_HTML = f"""(html) => {{
+    const target = document.createElement('div');
+    document.body.append(target);
+    target.innerHTML = html;
+    target.innerHTML = target.innerHTML;
+    const found = ({DANGEROUS})(target);
+    target.remove();
     return found;
 }}"""
 
 
 @pytest.fixture
 def unguarded(browser: Browser, serving: Serving) -> Iterator[Page]:
-    """A browser that ignores the content-security policy, so that whatever gets through would run."""
+    """Return a page that ignores the content-security policy, so that any injected script would run."""
     context = browser.new_context(base_url=serving.url, bypass_csp=True)
     page = context.new_page()
     page.set_default_timeout(15_000)
@@ -150,7 +150,7 @@ def unguarded(browser: Browser, serving: Serving) -> Iterator[Page]:
     page.on("dialog", lambda dialog: (dialogs.append(f"{dialog.message} on {page.url}"), dialog.dismiss()))
     page.goto("/site")
     page.evaluate("alert('seen')")
-    assert dialogs == [f"seen on {page.url}"]  # it would be noticed
+    assert dialogs == [f"seen on {page.url}"]  # the test notices dialogs
     yield page
     context.close()
     assert dialogs[1:] == []
@@ -158,7 +158,7 @@ def unguarded(browser: Browser, serving: Serving) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def vectors_blog(serving: Serving) -> str:
-    """A blog in which every vector is a title, a text, a name, a summary, a tag, a comment and a commenter's name."""
+    """Create a blog with every XSS vector as title, text, author's name, summary, comment and commenter's name."""
     command = [*SQUINNEY, "--data", str(serving.data), "keys", "create", "--name", "xss", "--scope", "*:write"]
     made = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=60)
     assert made.returncode == 0, made.stderr
@@ -166,7 +166,7 @@ def vectors_blog(serving: Serving) -> str:
     with httpx.Client(base_url=serving.url, headers=key, timeout=30) as api:
         author = {"id": "mallory", "name": _line(XSS[0], 100)}
         body = {"slug": "vectors", "type": "blog", "title": _line(XSS[1], 300), "author": author, "published": PAST}
-        blog = _posted(api, "/api/content/nodes", body)
+        blog = _create(api, "/api/content/nodes", body)
         for number, vector in enumerate(XSS):
             name = _line(vector, 100)
             entry = {
@@ -174,10 +174,10 @@ def vectors_blog(serving: Serving) -> str:
                 "author": {"id": "mallory", "name": name}, "published": PAST,
                 "detail": {"text": vector, "summary": vector}, "tags": ["x"],
             }  # fmt: skip
-            node = _posted(api, "/api/content/nodes", entry)
+            node = _create(api, "/api/content/nodes", entry)
             said = {"author_id": "mallory", "author_name": name, "text": vector}
-            first = _posted(api, f"/api/comments/nodes/{node['id']}", said)
-            _posted(api, f"/api/comments/nodes/{node['id']}", {**said, "reply_to": first["slug"]})
+            first = _create(api, f"/api/comments/nodes/{node['id']}", said)
+            _create(api, f"/api/comments/nodes/{node['id']}", {**said, "reply_to": first["slug"]})
     return blog["id"]
 
 
@@ -185,16 +185,16 @@ def _line(vector: str, most: int) -> str:
     return re.sub(r"[\r\n]", " ", vector)[:most]
 
 
-def _posted(api: httpx.Client, path: str, body: dict[str, object]) -> dict[str, str]:
-    answer = api.post(path, json=body)
-    assert answer.status_code == 201, answer.text
-    return answer.json()
+def _create(api: httpx.Client, path: str, body: dict[str, object]) -> dict[str, str]:
+    response = api.post(path, json=body)
+    assert response.status_code == 201, response.text
+    return response.json()
 
 
 @heavy
 def test_no_vector_runs_in_pages_titles_names_and_comments(unguarded: Page, vectors_blog: str) -> None:
     lists = ["/site", "/site/vectors", "/site/-/tags/x"]
-    some = range(0, len(XSS), 1 if IN_FULL else 3)  # all of them are in the lists, the feeds and the preview
+    some = range(0, len(XSS), 1 if IN_FULL else 3)  # the lists, the feeds and the preview contain all vectors
     for path in [*lists, *(f"/site/vectors/v{number}" for number in some)]:
         assert unguarded.goto(path).status == 200, path
         assert unguarded.evaluate(f"({DANGEROUS})(document)") == [], path
@@ -202,8 +202,8 @@ def test_no_vector_runs_in_pages_titles_names_and_comments(unguarded: Page, vect
 
 
 @pytest.mark.parametrize("kind", ["rss", "atom"])
-def test_no_vector_runs_out_of_a_feed(unguarded: Page, vectors_blog: str, kind: str) -> None:
-    """As a browser reads the XML, and as readers of feeds put its HTML into their pages."""
+def test_no_vector_runs_from_a_feed(unguarded: Page, vectors_blog: str, kind: str) -> None:
+    """The feed is opened as XML, and its HTML is inserted into a page, as feed readers do."""
     url = f"/site/-/feed/{vectors_blog}.{kind}"
     found = unguarded.evaluate(
         """async (url) => {
@@ -218,9 +218,9 @@ def test_no_vector_runs_out_of_a_feed(unguarded: Page, vectors_blog: str, kind: 
         url,
     )
     assert (found["broken"], found["inside"], len(found["html"])) == ("", 0, 30)
-    assert set(found["typed"]) == {None}  # titles are text
+    assert set(found["typed"]) == {None}  # titles are plain text
     for html in found["html"]:
-        assert unguarded.evaluate(PUT_IN_A_PAGE, html) == [], html
+        assert unguarded.evaluate(INSERT_HTML, html) == [], html
     with suppress(Error):  # a browser may offer the feed as a download instead of showing it
         unguarded.goto(url)
     unguarded.wait_for_timeout(300)
@@ -234,7 +234,7 @@ def test_no_vector_runs_in_the_preview_and_the_editor(editor: Page) -> None:
     for text in [whole, *XSS]:
         preview = {"headers": {"X-CSRF-Token": token}, "form": {"text": text}}
         rendered = editor.request.post("/site/-/preview", **preview)
-        assert editor.evaluate(PUT_IN_A_PAGE, rendered.json()["html"]) == [], text
+        assert editor.evaluate(INSERT_HTML, rendered.json()["html"]) == [], text
     editor.get_by_role("link", name="Edit").click()
     editor.get_by_label("Text").fill(whole)
     editor.get_by_role("button", name="Save").click()

@@ -1,4 +1,4 @@
-"""Two browsers in one world."""
+"""The world, in two browsers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 
 @pytest.fixture
 def neighbour(browser: Browser, serving: Serving) -> Iterator[Page]:
-    """Another user, on a phone."""
+    """Return a page of another member, on a phone."""
     context = browser.new_context(base_url=serving.url, viewport={"width": 390, "height": 800})
     page = context.new_page()
     page.set_default_timeout(15_000)
@@ -34,7 +34,7 @@ def enter(page: Page, name: str) -> None:
     expect(page.get_by_text("live", exact=True)).to_be_visible()
 
 
-def test_one_takes_the_lantern_and_the_other_sees_it_go(page: Page, neighbour: Page) -> None:
+def test_when_one_takes_the_lantern_the_other_sees_it_disappear(page: Page, neighbour: Page) -> None:
     mine, other = f"Ann {secrets.token_hex(3)}", f"Bob {secrets.token_hex(3)}"
     enter(page, mine)
     enter(neighbour, other)
@@ -47,7 +47,7 @@ def test_one_takes_the_lantern_and_the_other_sees_it_go(page: Page, neighbour: P
     neighbour.get_by_label("Say something").fill("that was mine")
     neighbour.get_by_role("button", name="Say").click()
     expect(page.get_by_role("log")).to_contain_text("that was mine")
-    # To the chandler's, for a hat to wear.
+    # Walk to the shop to buy a hat.
     page.get_by_role("button", name="north").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Harbour square")
     expect(neighbour.locator("#room-name")).to_have_text("The jetty")
@@ -63,7 +63,7 @@ def test_one_takes_the_lantern_and_the_other_sees_it_go(page: Page, neighbour: P
     carried.get_by_text("ship's lantern").click()
     carried.get_by_role("button", name="Sell for 7 gold").click()
     expect(page.locator("#gold")).to_have_text(str(gold - 9 + 7))
-    # A refusal stays visible far down a small page.
+    # An error message stays visible at the bottom of a small page.
     page.set_viewport_size({"width": 390, "height": 500})
     page.locator(".lying", has_text="tinderbox").get_by_label("How many").fill("10")
     page.locator(".lying", has_text="tinderbox").get_by_role("button", name="Buy").click()
@@ -82,7 +82,7 @@ def test_a_weapon_and_a_hat_are_bought_used_and_sold(page: Page, width: int) -> 
     page.set_viewport_size({"width": width, "height": 800})
     enter(page, f"Fay {secrets.token_hex(3)}")
     page.get_by_role("button", name="north").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Harbour square")  # from the jetty a way leads west too
+    expect(page.get_by_role("heading", level=1)).to_have_text("Harbour square")  # the jetty has an exit to the west too
     page.get_by_role("button", name="west").click()
     gold, worn, carried = page.locator("#gold"), page.locator(".worn"), page.locator(".self .things > li")
     hook, hat = carried.filter(has_text="boat hook"), carried.filter(has_text="oilskin hat")
@@ -98,7 +98,7 @@ def test_a_weapon_and_a_hat_are_bought_used_and_sold(page: Page, width: int) -> 
     expect(worn.locator("div", has_text="head")).to_contain_text("+1 oilskin hat")
     expect(page.get_by_role("log")).to_contain_text("puts on +1 oilskin hat")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    # Back to the shop, for the next one.
+    # Go back to the shop for the next item.
     hook.get_by_role("button", name="Put away").click()
     hook.get_by_role("button", name="Sell for 10 gold").click()
     expect(gold).to_have_text("17")
@@ -108,7 +108,7 @@ def test_a_weapon_and_a_hat_are_bought_used_and_sold(page: Page, width: int) -> 
     expect(worn).not_to_contain_text("+")
 
 
-def test_words_typed_while_others_are_on_their_way_stay(page: Page) -> None:
+def test_text_typed_during_a_request_is_kept(page: Page) -> None:
     enter(page, f"Eve {secrets.token_hex(3)}")
     words, held = page.get_by_label("Say something"), []
     page.route("**/say", lambda route: held.append(route))
@@ -121,7 +121,7 @@ def test_words_typed_while_others_are_on_their_way_stay(page: Page) -> None:
     expect(words).to_have_value("two")
 
 
-def test_the_game_can_be_played_without_the_script(browser: Browser, serving: Serving) -> None:
+def test_the_game_works_without_javascript(browser: Browser, serving: Serving) -> None:
     context = browser.new_context(base_url=serving.url, java_script_enabled=False)
     page = context.new_page()
     sign_up(page, f"member-{secrets.token_hex(6)}")

@@ -1,4 +1,4 @@
-"""A person uses the ledger."""
+"""The ledger, in a browser."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 
 def open_account(page: Page, name: str, amount: str) -> None:
-    """Fill in the form that opens an account."""
+    """Open an account with the form."""
     page.goto("/ledger")
     form = page.locator("form[action='/ledger/accounts']")
     form.get_by_label("Name").fill(name)
@@ -18,8 +18,8 @@ def open_account(page: Page, name: str, amount: str) -> None:
     expect(page.get_by_role("heading", name=name)).to_be_visible()
 
 
-def move(page: Page, src: str, dst: str, amount: str) -> None:
-    """Fill in the form that moves money."""
+def transfer(page: Page, src: str, dst: str, amount: str) -> None:
+    """Transfer money with the form."""
     page.goto("/ledger")
     form = page.locator("form[action='/ledger/transfers']")
     for label, name in (("From", src), ("To", dst)):
@@ -38,19 +38,19 @@ def test_home_shows_every_system_with_live_numbers(page: Page) -> None:
     expect(page.get_by_role("heading", name="Ledger", exact=True)).to_be_visible()
 
 
-def test_a_person_opens_two_accounts_moves_money_and_reads_the_statement(admin: Page) -> None:
+def test_a_visitor_opens_two_accounts_transfers_money_and_reads_the_statement(admin: Page) -> None:
     open_account(admin, "Alice of the test", "100.50")
     open_account(admin, "Bob of the test", "0")
-    move(admin, "Alice of the test", "Bob of the test", "40.25")
+    transfer(admin, "Alice of the test", "Bob of the test", "40.25")
     expect(admin.locator("dd")).to_have_text("60.25 EUR")
     expect(admin.locator("tbody tr").first).to_contain_text("-40.25 EUR")
     expect(admin.locator("tbody tr").first).to_contain_text("for <b>cake</b>")
-    move(admin, "Alice of the test", "Bob of the test", "1000")
+    transfer(admin, "Alice of the test", "Bob of the test", "1000")
     expect(admin.get_by_role("alert")).to_have_text("the balance of the account is too low")
     expect(admin.get_by_label("Amount")).to_have_value("1000")
 
 
-def test_a_member_opens_at_zero_and_moves_their_own_alone(page: Page) -> None:
+def test_a_member_opens_accounts_at_zero_and_transfers_from_their_own_only(page: Page) -> None:
     open_account(page, "Mine", "")
     page.goto("/ledger")
     expect(page.locator("tbody tr")).to_have_count(1)
@@ -67,7 +67,7 @@ def test_an_account_is_closed_only_when_it_is_empty(admin: Page) -> None:
     expect(admin.locator(".tag")).to_contain_text("closed")
 
 
-def test_a_form_sent_twice_counts_once(admin: Page) -> None:
+def test_a_form_submitted_twice_transfers_once(admin: Page) -> None:
     open_account(admin, "Double source", "10")
     open_account(admin, "Double target", "0")
     admin.goto("/ledger")
@@ -100,7 +100,7 @@ def test_pages_fit_a_phone_and_both_colour_schemes(page: Page) -> None:
             assert (shade > 600) == (scheme == "light"), (path, scheme, ground)
 
 
-def test_an_unknown_page_says_so(page: Page) -> None:
+def test_an_unknown_page_shows_not_found(page: Page) -> None:
     response = page.goto("/ledger/nobody")
     assert response
     assert response.status == 404

@@ -1,4 +1,4 @@
-"""People sign up, in and out; the admin looks after the site."""
+"""Sign-up, sign-in and sign-out, and the admin pages, in a browser."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_person_signs_up_out_and_in_again(stranger: Page) -> None:
     assert "squinney=" not in stranger.evaluate("document.cookie")
 
 
-def test_a_stranger_who_wants_to_write_is_led_to_sign_in(stranger: Page) -> None:
+def test_a_stranger_who_writes_is_redirected_to_sign_in(stranger: Page) -> None:
     stranger.goto("/ledger")
     expect(stranger.get_by_role("heading", name="Sign in")).to_be_visible()
 

@@ -1,4 +1,4 @@
-"""Two people, in two browsers."""
+"""The social network, in two browsers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.web.conftest import sign_up
 
 @pytest.fixture
 def other(browser: Browser, serving: Serving) -> Iterator[Page]:
-    """Another member, in a browser of their own."""
+    """Return a page of another member, in a separate browser context."""
     context = browser.new_context(base_url=serving.url)
     page = context.new_page()
     page.set_default_timeout(15_000)
@@ -23,7 +23,7 @@ def other(browser: Browser, serving: Serving) -> Iterator[Page]:
 
 
 def _join(page: Page, name: str) -> str:
-    """Join, take a name, and return the handle."""
+    """Join, set the name, and return the handle."""
     page.goto("/social")
     page.get_by_role("button", name="Join").click()
     page.goto("/social/me")
@@ -33,7 +33,7 @@ def _join(page: Page, name: str) -> str:
     return page.locator("main strong").first.inner_text().removeprefix("@")
 
 
-def test_a_post_arrives_and_goes_without_reloading(page: Page, other: Page) -> None:
+def test_a_post_appears_and_disappears_without_a_reload(page: Page, other: Page) -> None:
     _join(page, "Writer")
     handle = _join(other, "Reader")
     page.goto(f"/social/people/{handle}")

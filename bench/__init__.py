@@ -1,1 +1,1 @@
-"""Benchmarks: ours, the raw driver and the peers, alternately in one run, compared by medians of ratios."""
+"""Benchmarks: our code, the plain driver and similar products take turns in one run, and are compared by ratios."""

@@ -1,4 +1,4 @@
-"""`python -m bench [name...]`: all benchmarks, or those named; `--quick` for a look."""
+"""`python -m bench [name...]` runs all benchmarks or the named ones; `--quick` gives rough figures."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from squinney.settings import Settings
 
 
 def names() -> list[str]:
-    """The modules of this package that have a `run(connection, ...)`."""
+    """Return the modules of this package that have a `run(connection, ...)`."""
     found = [module.name for module in pkgutil.iter_modules(bench.__path__) if not module.name.startswith("_")]
     return [name for name in found if hasattr(importlib.import_module(f"bench.{name}"), "run")]
 
 
 def main() -> None:
-    """Run them on a MongoDB of their own, or on MONGODB_URI."""
+    """Run the benchmarks on a private MongoDB, or on MONGODB_URI."""
     parser = argparse.ArgumentParser(prog="python -m bench")
-    parser.add_argument("names", nargs="*", help="which; all without")
+    parser.add_argument("names", nargs="*", help="the benchmarks to run; all by default")
     parser.add_argument("--quick", action="store_true", help="fewer, shorter rounds")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="squinney-bench-") as folder:

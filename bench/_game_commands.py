@@ -15,7 +15,7 @@ from typing import Any
 
 from bench import report
 from bench.content_peers import _environment
-from bench.harness import Round, _run
+from bench.harness import Round, run_round
 from bench.postgres import private_postgres
 from squinney.game import World
 from squinney.game.surface.listeners import Listener
@@ -164,7 +164,7 @@ def measured(db: Db, *, rounds: int, seconds: float) -> str:
         "server, with a session for each player and bystander. On both sides everybody in the room receives the events."
     ]
     with delivering(db, rooms) as count:
-        _run(lambda thread: turns[thread]() and None, PLAYERS, min(1.0, seconds))
+        run_round(lambda thread: turns[thread]() and None, PLAYERS, min(1.0, seconds))
         for database in ("SQLite", "PostgreSQL"):
             with evennia(database) as side:
                 if isinstance(side, str):
@@ -183,7 +183,7 @@ def _compared(
     side.run("commands", min(1.0, seconds))
     for _ in range(rounds):
         before = count[0]
-        ours.append(_run(lambda thread: turns[thread]() and None, PLAYERS, seconds))
+        ours.append(run_round(lambda thread: turns[thread]() and None, PLAYERS, seconds))
         messages[0] += count[0] - before
         theirs.append(side.run("commands", seconds))
         messages[1] += theirs[-1]["messages"]
@@ -215,6 +215,6 @@ def _compared(
 
 
 def _single_player(turns: list[Callable[[], str]], seconds: float) -> str:
-    one = _run(lambda thread: turns[0]() and None, 1, seconds)
+    one = run_round(lambda thread: turns[0]() and None, 1, seconds)
     median = sorted(one.latencies)[len(one.latencies) // 2] * 1000
     return f"A single player: {one.rate:,.0f} lines per second, p50 {median:.1f} ms."

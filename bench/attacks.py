@@ -1,8 +1,8 @@
-"""What attackers cost everybody else: a visitor loads pages while others sign up, stand still or have much rendered.
+"""Page loads of a visitor during attacks: many sign-ups, uploads that never send their bytes, and expensive previews.
 
-Quiet and attacked rounds follow each other, so that only their ratio counts; a round's visitor never pauses. The
-attackers are a process of their own, started in quiet rounds too, and each comes from an address of its own. Their
-process gives way to the others: attackers have machines of their own, here they share the service's.
+Quiet and attacked rounds alternate, and only their ratio is compared; the visitor never pauses. The attackers run in a
+separate process, which is also started in quiet rounds, and each attacker has its own address. That process has the
+lowest priority: real attackers have their own machines, but here they share the machine of the service.
 """
 
 from __future__ import annotations
@@ -50,39 +50,38 @@ class Browser:
     address: str = "127.0.0.1"
 
     def connect(self) -> http.client.HTTPConnection:
-        """A connection of its own."""
-        place = urlsplit(self.url)
-        return http.client.HTTPConnection(
-            place.hostname or "", place.port, timeout=60, source_address=(self.address, 0)
-        )
+        """Open a new connection from this browser's address."""
+        host = urlsplit(self.url)
+        return http.client.HTTPConnection(host.hostname or "", host.port, timeout=60, source_address=(self.address, 0))
 
     def get(self, path: str) -> str:
-        """A page; its cookie and token are kept."""
-        return self._ask("GET", path, None, {"Accept": "text/html", "Cookie": self.cookie})[1]
+        """Return a page, and keep its cookie and token."""
+        return self.request("GET", path, None, {"Accept": "text/html", "Cookie": self.cookie})[1]
 
     def post(self, path: str, **form: str) -> int:
-        """A form; the answer's status."""
+        """Send a form, and return the status of the response."""
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Cookie": self.cookie}
-        return self._ask("POST", path, urlencode({"csrf": self.csrf, **form}), headers)[0]
+        return self.request("POST", path, urlencode({"csrf": self.csrf, **form}), headers)[0]
 
-    def _ask(self, method: str, path: str, body: str | None, headers: dict[str, str]) -> tuple[int, str]:
+    def request(self, method: str, path: str, body: str | None, headers: dict[str, str]) -> tuple[int, str]:
+        """Return the status and the text of a response, and keep its cookie and token."""
         connection = self.connect()
         try:
             connection.request(method, path, body, headers)
-            answer = connection.getresponse()
-            text = answer.read().decode(errors="replace")
+            response = connection.getresponse()
+            text = response.read().decode(errors="replace")
         finally:
             connection.close()
-        for name, value in answer.getheaders():
+        for name, value in response.getheaders():
             if name.lower() == "set-cookie" and value.startswith("squinney="):
                 self.cookie = value.partition(";")[0]
         if found := re.search(r'name="csrf" content="([^"]+)"|name="csrf" value="([^"]+)"', text):
             self.csrf = found[1] or found[2]
-        return answer.status, text
+        return response.status, text
 
 
 def sign_ups(member: Browser, number: int) -> Iterator[str]:
-    """A stranger signs up, again as soon as that is answered."""
+    """Sign up as a new user, again after each response."""
     while True:
         stranger = Browser(member.url, address=address_of(number))
         stranger.get("/sign-up")
@@ -93,57 +92,57 @@ def sign_ups(member: Browser, number: int) -> Iterator[str]:
 
 
 def idle_uploads(member: Browser, number: int) -> Iterator[str]:
-    """Uploads that are announced, and whose bytes never come."""
+    """Start uploads whose bytes are never sent."""
     while True:
-        with announced_upload(member, address_of(number)) as line:
-            answered = None
-            while answered is None:
+        with announced_upload(member, address_of(number)) as connection:
+            response = None
+            while response is None:
                 try:
-                    answered = line.recv(1_000)
+                    response = connection.recv(1_000)
                 except TimeoutError:
                     yield ""
-            yield answered[9:12].decode() or "closed"
+            yield response[9:12].decode() or "closed"
 
 
 def announced_upload(member: Browser, address: str) -> socket.socket:
-    """A line on which an upload has begun and goes no further."""
-    place = urlsplit(member.url)
+    """Return a connection that has sent the headers of an upload, and nothing more."""
+    host = urlsplit(member.url)
     slug = secrets.token_hex(4)
     head = (
-        f"POST /site/-/upload?parent={member.gallery}&slug={slug} HTTP/1.1\r\nHost: {place.netloc}\r\n"
+        f"POST /site/-/upload?parent={member.gallery}&slug={slug} HTTP/1.1\r\nHost: {host.netloc}\r\n"
         f"Cookie: {member.cookie}\r\nX-CSRF-Token: {member.csrf}\r\n"
         "Content-Type: image/png\r\nContent-Length: 1000000\r\n\r\n"
     )
-    line = socket.create_connection((place.hostname, place.port), timeout=60, source_address=(address, 0))
-    line.sendall(head.encode())
-    line.settimeout(0.5)
-    return line
+    connection = socket.create_connection((host.hostname, host.port), timeout=60, source_address=(address, 0))
+    connection.sendall(head.encode())
+    connection.settimeout(0.5)
+    return connection
 
 
 def require_waiting(member: Browser) -> None:
-    """An upload that is refused at once would attack nobody."""
-    with announced_upload(member, address_of(0)) as line:
+    """Check that the service waits for an upload's bytes: an upload that is refused at once would be no attack."""
+    with announced_upload(member, address_of(0)) as connection:
         try:
-            raise AssertionError(f"the upload did not wait: {line.recv(1_000)!r}")
+            raise AssertionError(f"the service did not wait for the upload: {connection.recv(1_000)!r}")
         except TimeoutError:
             return
 
 
 def previews(member: Browser, number: int) -> Iterator[str]:
-    """A member has ten large tables rendered, over and over."""
+    """Request the preview of ten large tables, again after each response."""
     browser = Browser(member.url, member.cookie, member.csrf, address=address_of(number))
     while True:
         yield str(browser.post("/site/-/preview", text=f"{number} {secrets.token_hex(4)}\n\n{TABLES}"))
 
 
 def costly_previews(member: Browser, number: int) -> Iterator[str]:
-    """The same with as much as is rendered at all."""
+    """Request the preview of the largest table that is allowed, again after each response."""
     browser = Browser(member.url, member.cookie, member.csrf, address=address_of(number))
     while True:
         yield str(browser.post("/site/-/preview", text=f"{number} {secrets.token_hex(4)}\n\n{LARGEST_TABLE}"))
 
 
-Attack = Callable[[Browser, int], Iterator[str]]  # gives the status of each answer, or nothing to look at the clock
+Attack = Callable[[Browser, int], Iterator[str]]  # yields the status of each response, or "" to let the caller stop
 ATTACKS: dict[str, tuple[int, Attack]] = {
     "sign-ups": (SIGN_UPS, sign_ups),
     "idle uploads": (IDLE, idle_uploads),
@@ -153,12 +152,12 @@ ATTACKS: dict[str, tuple[int, Attack]] = {
 
 
 def address_of(number: int) -> str:
-    """Where an attacker comes from: the whole of 127.0.0.0/8 is this machine."""
+    """Return the address of an attacker; all of 127.0.0.0/8 is this machine."""
     return f"127.0.1.{number + 1}"
 
 
-def _attackers(name: str, member: Browser, ready: Any, go: Any, over: Any, answers: Any) -> None:
-    """The process of a crowd: ready, then idle until told to go."""
+def _attackers(name: str, member: Browser, ready: Any, go: Any, over: Any, statuses: Any) -> None:
+    """Run the attackers of one kind in this process: wait for `go`, attack until `over`, and report the statuses."""
     os.nice(19)
     size, attack = ATTACKS[name]
     counted: Counter[str] = Counter()
@@ -179,40 +178,40 @@ def _attackers(name: str, member: Browser, ready: Any, go: Any, over: Any, answe
         ready.set()
         for one in running:
             one.result()
-    answers.put(+counted)
+    statuses.put(+counted)
 
 
 def visit(url: str, seconds: float) -> list[float]:
-    """How long each page took, in milliseconds; whatever is refused is not a page."""
-    browser, took, until = Browser(url), [], time.monotonic() + seconds
+    """Load the pages in turn, and return the time of each in milliseconds; a refused page is an error."""
+    browser, times, until = Browser(url), [], time.monotonic() + seconds
     while time.monotonic() < until:
         for path in PAGES:
-            began = time.perf_counter()
-            status, _ = browser._ask("GET", path, None, {"Accept": "text/html"})
-            took.append((time.perf_counter() - began) * 1000)
+            started = time.perf_counter()
+            status, _ = browser.request("GET", path, None, {"Accept": "text/html"})
+            times.append((time.perf_counter() - started) * 1000)
             assert status == 200, f"{path}: {status}"
-    return took
+    return times
 
 
 @dataclass
 class Measured:
-    """A visitor's page loads without and with an attack, and what the attackers were answered."""
+    """The times of a visitor's page loads without and with an attack, and the statuses that the attackers received."""
 
     quiet: list[float] = field(default_factory=list)
     attacked: list[float] = field(default_factory=list)
-    answers: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[str] = field(default_factory=Counter)
 
     @property
     def ratio(self) -> float:
-        """How many times as long the slowest but one in a hundred takes."""
+        """The p99 under attack divided by the quiet p99."""
         return p99(self.attacked) / p99(self.quiet)
 
 
 def measure(member: Browser, name: str, seconds: float, into: Measured) -> None:
-    """One round: quiet, then attacked."""
+    """Measure one round: quiet, then attacked."""
     context = multiprocessing.get_context("spawn")
-    ready, go, over, answers = context.Event(), context.Event(), context.Event(), context.Queue()
-    attackers = context.Process(target=_attackers, args=(name, member, ready, go, over, answers))
+    ready, go, over, statuses = context.Event(), context.Event(), context.Event(), context.Queue()
+    attackers = context.Process(target=_attackers, args=(name, member, ready, go, over, statuses))
     attackers.start()
     try:
         assert ready.wait(60)
@@ -222,12 +221,12 @@ def measure(member: Browser, name: str, seconds: float, into: Measured) -> None:
     finally:
         go.set()
         over.set()
-        into.answers += answers.get(timeout=60)
+        into.statuses += statuses.get(timeout=60)
         attackers.join(60)
 
 
 def editor(url: str, db: Db) -> Browser:
-    """Somebody who may preview and upload, and has a gallery."""
+    """Return the browser of a new user who may preview and upload, and who has a gallery."""
     member = Browser(url)
     member.get("/sign-up")
     member.post("/sign-up", login="mallory", password=secrets.token_hex(8))
@@ -241,9 +240,9 @@ def editor(url: str, db: Db) -> Browser:
     return member
 
 
-def p99(took: list[float]) -> float:
-    """The slowest but one in a hundred."""
-    return statistics.quantiles(took, n=100)[98]
+def p99(times: list[float]) -> float:
+    """Return the 99th percentile."""
+    return statistics.quantiles(times, n=100)[98]
 
 
 def run(connection: Connection, *, rounds: int = 2, seconds: float = 4.0) -> None:
@@ -259,7 +258,7 @@ def run(connection: Connection, *, rounds: int = 2, seconds: float = 4.0) -> Non
     with served(serve, environment) as (url, _):
         member = editor(url, db)
         require_waiting(member)
-        visit(url, 2)  # what is made once is made
+        visit(url, 2)  # fill the caches
         for _round in range(rounds):
             for name in ATTACKS:
                 measure(member, name, seconds, measured[name])
@@ -271,7 +270,7 @@ def _write(measured: dict[str, Measured], rounds: int, seconds: float, version: 
     rows = [
         [
             f"{ATTACKS[name][0]} x {name}",
-            ", ".join(f"{count} x {status}" for status, count in sorted(one.answers.items())) or "none",
+            ", ".join(f"{count} x {status}" for status, count in sorted(one.statuses.items())) or "none",
             f"{len(one.quiet)} / {len(one.attacked)}",
             f"{statistics.median(one.quiet):.1f} / {statistics.median(one.attacked):.1f}",
             f"{p99(one.quiet):.1f} / {p99(one.attacked):.1f}",
@@ -280,16 +279,16 @@ def _write(measured: dict[str, Measured], rounds: int, seconds: float, version: 
         for name, one in measured.items()
     ]
     above = [name for name, one in measured.items() if one.ratio > AIM]
-    head = ["attackers", "their answers", "pages quiet / attacked", "median ms", "p99 ms", "p99 ratio"]
+    head = ["attackers", "their responses", "pages quiet / attacked", "median ms", "p99 ms", "p99 ratio"]
     parts = [
-        f"A visitor loads {', '.join(f'`{path}`' for path in PAGES)} over and over, {rounds} times {seconds:g} s quiet "
-        f"and {seconds:g} s beside each attack. The aim is a p99 of at most {AIM:g} times the quiet one. One process "
-        "of `squinney serve` with limits by address switched off; all run on the same machine, the attackers' process "
-        "with the lowest priority, each attacker from an address of its own. Attackers: strangers who sign up again "
-        "as soon as they are answered; uploads that are announced and whose bytes never come; a member who has ten "
-        "large tables rendered, which is refused, or one that is as large as is allowed.",
+        f"A visitor loads {', '.join(f'`{path}`' for path in PAGES)} in turn, {rounds} times {seconds:g} s quiet and "
+        f"{seconds:g} s during each attack. The goal is a p99 of at most {AIM:g} times the quiet one. One process of "
+        "`squinney serve` runs without rate limits by address. Everything runs on the same machine; the attackers' "
+        "process has the lowest priority, and each attacker has its own address. The attackers sign up again after "
+        "each response, start uploads whose bytes are never sent, or request previews of ten large tables, which are "
+        "refused, or of one table of the largest size allowed.",
         report.table(head, rows),
-        f"Above the aim: {', '.join(above) or 'none'}.",
+        f"Above the goal: {', '.join(above) or 'none'}.",
         report.machine(version),
     ]
     report.write_page("attacks", "What attackers cost a visitor", parts)

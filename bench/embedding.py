@@ -1,4 +1,4 @@
-"""Embed or reference: round trips, bytes and time of the same tasks on the same data in different forms."""
+"""Embed or reference: the round trips, bytes and time of the same tasks on the same data, stored in different forms."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from squinney.mongo.schema import Db
 
 SIZES = (10, 100, 1_000, 10_000)
 COUNTED = 20
-HEAD = ["task", "form", "round trips", "bytes", "p50 ms", "p99 ms", "time against the first"]
+HEAD = ["task", "form", "round trips", "bytes", "p50 ms", "p99 ms", "time relative to the first"]
 GROUPS = {"phone book": forms.PHONE_BOOK, "blog": forms.BLOG, "bookshelf": forms.BOOKSHELF}
 
 
 class Wire(CommandListener):
-    """Counts commands, and the bytes of what is asked and answered, without the session's own fields."""
+    """Counts commands, and the bytes of requests and responses without the session's fields."""
 
     SESSION = ("lsid", "$clusterTime", "operationTime", "txnNumber", "$readPreference")
 
@@ -62,7 +62,7 @@ def run(connection: Connection, *, rounds: int = 7, seconds: float = 0.4) -> Non
 
 
 def fill(db: Db) -> None:
-    """All data, in all forms."""
+    """Insert all data in all forms."""
     forms.fill_phone_book(db)
     forms.fill_blog(db)
     forms.fill_books(db)
@@ -97,14 +97,14 @@ def _rows(db: Db, uri: str, task: str, ways: Sequence[Way], rounds: int, seconds
 
 
 def weigh(uri: str, database: str, way: Way) -> tuple[float, float]:
-    """Round trips and bytes of one operation, on average."""
+    """Return the average round trips and bytes of one operation."""
     wire, chance = Wire(), random.Random(4)
     with client_for(uri, event_listeners=[wire]) as client:
         client.admin.command("ping")
         wire.commands = wire.bytes = 0
         for _ in range(COUNTED):
             way.do(client[database], chance)
-        return wire.commands / COUNTED, wire.bytes / COUNTED  # before the client says goodbye
+        return wire.commands / COUNTED, wire.bytes / COUNTED  # before the client ends its sessions
 
 
 def _growth(db: Db, size: int, rounds: int, seconds: float) -> dict[str, list[Series]]:
@@ -125,13 +125,13 @@ def _growth_rows(growth: dict[int, dict[str, list[Series]]]) -> list[list[str]]:
     ]
 
 
-def _stops_paying(growth: dict[int, dict[str, list[Series]]], task: str) -> str:
-    """The first size at which embedding costs a quarter more: less is noise."""
+def _first_expensive_size(growth: dict[int, dict[str, list[Series]]], task: str) -> str:
+    """Return the first size at which embedding costs a quarter more; smaller differences are noise."""
     for size, tasks in growth.items():
         embedded, referenced = tasks[task]
         if (ratio := referenced.ratio_to(embedded)) > 1.25:
-            return f"at {size:,} comments ({ratio:.1f}x)"
-    return f"at none of these sizes, up to {SIZES[-1]:,} comments"
+            return f"{size:,} comments ({ratio:.1f}x)"
+    return f"none of these sizes, up to {SIZES[-1]:,} comments"
 
 
 def _write(
@@ -142,11 +142,12 @@ def _write(
     seconds: float,
 ) -> None:
     summary = (
-        "Embedding first costs more than referencing, by a quarter or over: for adding a comment "
-        f"{_stops_paying(growth, 'add a comment')}; for reading the newest 20 {_stops_paying(growth, 'the newest 20')}."
+        "The first size at which embedding costs at least a quarter more than referencing: for adding a comment, "
+        f"{_first_expensive_size(growth, 'add a comment')}; for reading the newest 20, "
+        f"{_first_expensive_size(growth, 'the newest 20')}."
     )
     parts = [_between(name, report.table(HEAD, rows)) for name, rows in tables.items()]
-    head = ["comments in the post", "task", "embedded, p50 ms", "referenced, p50 ms", "embedded against referenced"]
+    head = ["comments in the post", "task", "embedded, p50 ms", "referenced, p50 ms", "embedded relative to referenced"]
     parts.append(_between("growth", report.table(head, _growth_rows(growth)) + f"\n\n{summary}"))
     drawn = {
         f"{task}, {series[position].name}": [growth[size][task][position].percentile(0.5) for size in SIZES]
@@ -157,7 +158,7 @@ def _write(
     parts.append(report.bars("embedding", "Comments in the post, and the time of a task", sizes, drawn, "p50 ms"))
     note = (
         f"One thread, {rounds} interleaved rounds of {seconds:g} s for each form, majority reads and writes. Bytes are "
-        f"those of question and answer together, as BSON, without the session's fields. {report.machine(version)} "
+        f"those of request and response together, as BSON, without the session's fields. {report.machine(version)} "
         f"Load average at the end {os.getloadavg()[0]:.0f}."
     )
     report.write_page("embedding", "Embedded or referenced: costs", [*parts, note])
@@ -166,5 +167,5 @@ def _write(
 
 
 def _between(name: str, text: str) -> str:
-    """Marked, so that another page can include the part."""
+    """Put markers around a part of the page, so that another page can include it."""
     return f"## The {name}\n\n<!-- {name} -->\n\n{text}\n\n<!-- /{name} -->"

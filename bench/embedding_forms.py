@@ -1,4 +1,4 @@
-"""The same data stored in different forms, and the same tasks done on each; `bench/embedding.py` measures them."""
+"""The same data stored in different forms, and the same tasks on each form; `bench/embedding.py` measures them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Do = Callable[[Db, random.Random], Any]
 
 @dataclass(frozen=True)
 class Way:
-    """One form's way to do a task; ways of one task that read give the same answer."""
+    """How a task is done in one form; ways of one task that read return the same result."""
 
     form: str
     do: Do
@@ -27,7 +27,7 @@ class Way:
 
 
 def fill_phone_book(db: Db) -> None:
-    """Everybody has three numbers: in `people` embedded, in `contacts` and `numbers` referenced."""
+    """Insert people with three numbers each: embedded in `people`, and referenced in `contacts` and `numbers`."""
     names = [(person, f"Person {person}", [f"+49-{person:05}-{n}" for n in range(3)]) for person in range(PEOPLE)]
     db["people"].insert_many({"_id": one, "name": name, "zip": "30062", "numbers": own} for one, name, own in names)
     db["contacts"].insert_many({"_id": one, "name": name, "zip": "30062"} for one, name, _ in names)
@@ -37,38 +37,38 @@ def fill_phone_book(db: Db) -> None:
 
 
 def contact_embedded(db: Db, chance: random.Random) -> Any:
-    """One document."""
+    """Read one document."""
     found = db["people"].find_one({"_id": chance.randrange(PEOPLE)})
     return found["name"], found["numbers"]  # type: ignore[index]
 
 
 def contact_two_queries(db: Db, chance: random.Random) -> Any:
-    """The contact, then its numbers."""
+    """Read the contact, then its numbers."""
     found = db["contacts"].find_one({"_id": chance.randrange(PEOPLE)})
     numbers = db["numbers"].find({"contact_id": found["_id"]})  # type: ignore[index]
     return found["name"], sorted(number["_id"] for number in numbers)  # type: ignore[index]
 
 
 def contact_lookup(db: Db, chance: random.Random) -> Any:
-    """The contact with its numbers, joined by the server."""
+    """Read the contact with its numbers, joined by the server."""
     joined = {"$lookup": {"from": "numbers", "localField": "_id", "foreignField": "contact_id", "as": "numbers"}}
     found = next(db["contacts"].aggregate([{"$match": {"_id": chance.randrange(PEOPLE)}}, joined]))
     return found["name"], sorted(number["_id"] for number in found["numbers"])
 
 
 def caller_embedded(db: Db, chance: random.Random) -> Any:
-    """By an index on the array."""
+    """Find the person by an index on the array."""
     return db["people"].find_one({"numbers": f"+49-{chance.randrange(PEOPLE):05}-1"}, {"name": 1})["name"]  # type: ignore[index]
 
 
 def caller_two_queries(db: Db, chance: random.Random) -> Any:
-    """The number, then whose it is."""
+    """Read the number, then its contact."""
     number = db["numbers"].find_one({"_id": f"+49-{chance.randrange(PEOPLE):05}-1"})
     return db["contacts"].find_one({"_id": number["contact_id"]}, {"name": 1})["name"]  # type: ignore[index]
 
 
 def number_embedded(db: Db, chance: random.Random) -> None:
-    """A fourth number takes the place of the one before, so that documents stay as they are."""
+    """Push a number and drop the oldest, so that documents do not grow."""
     number = f"x-{chance.random()}"
     db["people"].update_one(
         {"_id": chance.randrange(PEOPLE)}, {"$push": {"numbers": {"$each": [number], "$slice": -3}}}
@@ -76,15 +76,15 @@ def number_embedded(db: Db, chance: random.Random) -> None:
 
 
 def number_referenced(db: Db, chance: random.Random) -> None:
-    """One more document."""
+    """Insert one document."""
     db["numbers"].insert_one({"_id": f"x-{chance.random()}", "contact_id": chance.randrange(PEOPLE)})
 
 
-# ---- one to many, and wanted by itself: posts with comments ----
+# ---- one to many, where the parts are also read separately: posts with comments ----
 
 
 def fill_blog(db: Db) -> None:
-    """In `threads` a post holds its comments; in `posts` and `comments` it does not."""
+    """Insert posts with their comments embedded in `threads`, and separately in `posts` and `comments`."""
     chance = random.Random(1)
     for post in range(POSTS):
         own = [_comment(chance, post, number) for number in range(COMMENTS_A_POST)]
@@ -105,26 +105,26 @@ def _author(chance: random.Random) -> str:
 
 
 def post_embedded(db: Db, chance: random.Random) -> Any:
-    """One document."""
+    """Read one document."""
     found = db["threads"].find_one({"_id": chance.randrange(POSTS)})
     return found and (found["title"], len(found["comments"]))
 
 
 def post_two_queries(db: Db, chance: random.Random) -> Any:
-    """The post, then its comments."""
+    """Read the post, then its comments."""
     found = db["posts"].find_one({"_id": chance.randrange(POSTS)})
     return found and (found["title"], len(list(db["comments"].find({"post_id": found["_id"]}, sort=[("n", 1)]))))
 
 
 def by_author_filtered_here(db: Db, chance: random.Random) -> Any:
-    """Every post the author commented on, with everybody's comments."""
+    """Read every post that the author commented on, with all comments, and filter them in Python."""
     author = _author(chance)
     threads = db["threads"].find({"comments.author": author}, {"comments": 1})
     return sorted((one["_id"], c["n"]) for one in threads for c in one["comments"] if c["author"] == author)
 
 
 def by_author_filtered_there(db: Db, chance: random.Random) -> Any:
-    """The server reads the same posts and sends the author's comments only."""
+    """Let the server read the same posts and return only the author's comments."""
     author = _author(chance)
     own = {"$filter": {"input": "$comments", "cond": {"$eq": ["$$this.author", author]}}}
     threads = db["threads"].aggregate([{"$match": {"comments.author": author}}, {"$project": {"comments": own}}])
@@ -132,7 +132,7 @@ def by_author_filtered_there(db: Db, chance: random.Random) -> Any:
 
 
 def by_author_referenced(db: Db, chance: random.Random) -> Any:
-    """An index answers."""
+    """Find the comments by an index on the author."""
     found = db["comments"].find({"author": _author(chance)})
     return sorted((comment["post_id"], comment["n"]) for comment in found)
 
@@ -141,7 +141,7 @@ def by_author_referenced(db: Db, chance: random.Random) -> Any:
 
 
 def fill_books(db: Db) -> None:
-    """A join collection; lists of ids; each embedded in the other."""
+    """Insert books and writers in three forms: a join collection, lists of ids, and each embedded in the other."""
     chance = random.Random(2)
     of_book = {book: sorted(chance.sample(range(WRITERS), chance.choice([1, 2, 3]))) for book in range(BOOKS)}
     of_writer = {w: [book for book, own in of_book.items() if w in own] for w in range(WRITERS)}
@@ -166,41 +166,41 @@ def fill_books(db: Db) -> None:
 
 
 def book_joined(db: Db, chance: random.Random) -> Any:
-    """Book, writings, writers."""
+    """Read the book, its writings, and their writers."""
     book = db["books_j"].find_one({"_id": chance.randrange(BOOKS)})
     ids = [one["writer_id"] for one in db["writings"].find({"book_id": book["_id"]})]  # type: ignore[index]
     return book["title"], sorted(w["name"] for w in db["writers_j"].find({"_id": {"$in": ids}}))  # type: ignore[index]
 
 
 def book_by_ids(db: Db, chance: random.Random) -> Any:
-    """Book, writers."""
+    """Read the book, then its writers."""
     book = db["books_i"].find_one({"_id": chance.randrange(BOOKS)})
     found = db["writers_i"].find({"_id": {"$in": book["writer_ids"]}})  # type: ignore[index]
     return book["title"], sorted(writer["name"] for writer in found)  # type: ignore[index]
 
 
 def book_embedded(db: Db, chance: random.Random) -> Any:
-    """Book."""
+    """Read the book."""
     book = db["books_e"].find_one({"_id": chance.randrange(BOOKS)})
     return book["title"], sorted(writer["name"] for writer in book["writers"])  # type: ignore[index]
 
 
 def writer_joined(db: Db, chance: random.Random) -> Any:
-    """Writer, writings, books."""
+    """Read the writer, the writings, and their books."""
     writer = db["writers_j"].find_one({"_id": chance.randrange(WRITERS)})
     ids = [one["book_id"] for one in db["writings"].find({"writer_id": writer["_id"]})]  # type: ignore[index]
     return writer["name"], sorted(b["title"] for b in db["books_j"].find({"_id": {"$in": ids}}))  # type: ignore[index]
 
 
 def writer_by_ids(db: Db, chance: random.Random) -> Any:
-    """Writer, books."""
+    """Read the writer, then the books."""
     writer = db["writers_i"].find_one({"_id": chance.randrange(WRITERS)})
     found = db["books_i"].find({"writer_ids": writer["_id"]}, {"title": 1})  # type: ignore[index]
     return writer["name"], sorted(book["title"] for book in found)  # type: ignore[index]
 
 
 def writer_embedded(db: Db, chance: random.Random) -> Any:
-    """Writer."""
+    """Read the writer."""
     writer = db["writers_e"].find_one({"_id": chance.randrange(WRITERS)})
     return writer["name"], sorted(book["title"] for book in writer["books"])  # type: ignore[index]
 
@@ -213,18 +213,18 @@ def _rename(collection: str) -> Do:
 
 
 def rename_embedded(db: Db, chance: random.Random) -> None:
-    """The writer, then every book that carries the name: in between, readers see two names."""
+    """Rename the writer, then in every book that has the name: between the two updates, readers see two names."""
     writer, name = chance.randrange(WRITERS), f"Writer {chance.random()}"
     db["writers_e"].update_one({"_id": writer}, {"$set": {"name": name}})
-    there = [{"w._id": writer}]
-    db["books_e"].update_many({"writers._id": writer}, {"$set": {"writers.$[w].name": name}}, array_filters=there)
+    filters = [{"w._id": writer}]
+    db["books_e"].update_many({"writers._id": writer}, {"$set": {"writers.$[w].name": name}}, array_filters=filters)
 
 
-# ---- growth: when does an array become too long? ----
+# ---- growth: the size at which an array becomes too long ----
 
 
 def fill_growing(db: Db, size: int) -> None:
-    """One post with `size` comments, in both forms, and posts like it around."""
+    """Insert one post with `size` comments in both forms."""
     chance = random.Random(3)
     comments = [_comment(chance, 0, number) for number in range(size)]
     db["long_threads"].insert_one({"_id": size, "title": "", "comments": comments})
@@ -233,10 +233,10 @@ def fill_growing(db: Db, size: int) -> None:
 
 
 def growing(size: int) -> dict[str, list[Way]]:
-    """Tasks on a post of `size` comments."""
+    """Return the tasks on a post with `size` comments."""
 
     def add_embedded(db: Db, chance: random.Random) -> None:
-        pushed = {"$each": [_comment(chance, 0, size)], "$slice": -size}  # as long as it was, however often it is done
+        pushed = {"$each": [_comment(chance, 0, size)], "$slice": -size}  # the array keeps its length
         db["long_threads"].update_one({"_id": size}, {"$push": {"comments": pushed}})
 
     def add_referenced(db: Db, chance: random.Random) -> None:

@@ -1,4 +1,4 @@
-"""Interleaved rounds: machines are noisy, so contenders take turns and only ratios within a round count."""
+"""Interleaved rounds: machines are noisy, so contenders take turns, and only ratios within a round are compared."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-Work = Callable[[int], None]  # one operation, told which thread does it
+Work = Callable[[int], None]  # one operation; the argument is the number of the thread that runs it
 
 
 @dataclass
 class Contender:
-    """Something that does one operation per call; `missing` says why it cannot take part."""
+    """A named function that runs one operation per call; `missing` is the reason if it cannot take part."""
 
     name: str
     work: Work | None = None
@@ -23,7 +23,7 @@ class Contender:
 
 @dataclass
 class Round:
-    """What one contender did in one round."""
+    """The results of one contender in one round."""
 
     operations: int
     seconds: float
@@ -37,7 +37,7 @@ class Round:
 
 @dataclass
 class Series:
-    """All rounds of one contender."""
+    """The results of one contender in all rounds."""
 
     name: str
     rounds: list[Round] = field(default_factory=list)
@@ -45,52 +45,53 @@ class Series:
 
     @property
     def rate(self) -> float:
-        """The median round's operations per second."""
+        """The median of the rounds' operations per second."""
         return statistics.median(one.rate for one in self.rounds)
 
     def percentile(self, share: float) -> float:
-        """A latency in milliseconds over all rounds."""
+        """Return a percentile of the latencies of all rounds, in milliseconds; `share` is 0.5 for the median."""
         ordered = sorted(latency for one in self.rounds for latency in one.latencies)
         return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)] * 1000
 
     def ratio_to(self, other: Series) -> float:
-        """How many times the other's rate ours is: the median over rounds."""
+        """Return the median over the rounds of this contender's rate divided by the other's."""
         pairs = zip(self.rounds, other.rounds, strict=True)
         return statistics.median(mine.rate / theirs.rate for mine, theirs in pairs)
 
 
 def compare(contenders: Sequence[Contender], *, threads: int, rounds: int, seconds: float) -> list[Series]:
-    """Let the contenders take turns; the order turns round with each round, so that none is always first."""
+    """Let the contenders take turns; the order is reversed after each round, so that none is always first."""
     series = [Series(one.name, missing=one.missing) for one in contenders]
-    able = [(one.work, run) for one, run in zip(contenders, series, strict=True) if one.work]
-    for work, _ in able:
-        _run(work, threads, min(seconds, 0.5))
+    present = [(one.work, run) for one, run in zip(contenders, series, strict=True) if one.work]
+    for work, _ in present:
+        run_round(work, threads, min(seconds, 0.5))
     for number in range(rounds):
-        for work, run in able if number % 2 == 0 else reversed(able):
-            run.rounds.append(_run(work, threads, seconds))
+        for work, run in present if number % 2 == 0 else reversed(present):
+            run.rounds.append(run_round(work, threads, seconds))
     return series
 
 
-def _run(work: Work, threads: int, seconds: float) -> Round:
+def run_round(work: Work, threads: int, seconds: float) -> Round:
+    """Call `work` in each of the threads for some seconds."""
     latencies: list[list[float]] = [[] for _ in range(threads)]
     failures: list[BaseException] = []
     until = time.perf_counter() + seconds
 
     def loop(thread: int) -> None:
         try:
-            while (began := time.perf_counter()) < until:
+            while (started := time.perf_counter()) < until:
                 work(thread)
-                latencies[thread].append(time.perf_counter() - began)
+                latencies[thread].append(time.perf_counter() - started)
         except BaseException as error:
             failures.append(error)
 
-    crew = [threading.Thread(target=loop, args=(number,)) for number in range(threads)]
-    began = time.perf_counter()
-    for one in crew:
-        one.start()
-    for one in crew:
-        one.join()
+    workers = [threading.Thread(target=loop, args=(number,)) for number in range(threads)]
+    started = time.perf_counter()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
     if failures:
         raise failures[0]
-    together = [latency for own in latencies for latency in own]
-    return Round(len(together), time.perf_counter() - began, together)
+    all_latencies = [latency for own in latencies for latency in own]
+    return Round(len(all_latencies), time.perf_counter() - started, all_latencies)

@@ -1,4 +1,4 @@
-"""A private PostgreSQL on a unix socket, for peers that need one; it ends with the benchmark."""
+"""A private PostgreSQL on a unix socket, for products that need one; it stops with the benchmark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDERS = [Path("/usr/lib/postgresql") / version / "bin" for version in ("17", "
 
 
 def binaries() -> Path | None:
-    """Where `initdb` and `pg_ctl` are: Debian's folders, or beside what is on PATH."""
+    """Return the folder of `initdb` and `pg_ctl`: one of Debian's, or the one of `initdb` on the PATH."""
     for folder in FOLDERS:
         if (folder / "initdb").is_file():
             return folder
@@ -24,12 +24,12 @@ def binaries() -> Path | None:
 
 @contextmanager
 def private_postgres() -> Iterator[Path | None]:
-    """The folder of its socket; None where there is no PostgreSQL to run."""
+    """Start PostgreSQL and yield the folder of its socket; yield None if it cannot run here."""
     binary = binaries()
     if binary is None or (os.geteuid() == 0 and not shutil.which("runuser")):
         yield None
         return
-    # It refuses to run as root: then Debian's own user for it does.
+    # PostgreSQL refuses to run as root, so root runs it as Debian's user `postgres`.
     as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
     with tempfile.TemporaryDirectory(prefix="sqpg-") as name:
         folder = Path(name)

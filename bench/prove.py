@@ -1,6 +1,6 @@
-"""`make prove`: every proof at full size, written to `docs/benchmarks/proofs.md`, and the docs in fresh environments.
+"""`make prove`: run every proof at full size, write `docs/benchmarks/proofs.md`, and run the docs in new environments.
 
-`python -m bench.prove ledger` proves one system, sweeps its cases alone, and writes no page.
+`python -m bench.prove ledger` proves one system with its own crash cases, and writes no page.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ LONGEST_TEST_SECONDS = 3_600
 
 
 def prove(name: str) -> dict[str, object]:
-    """One system's proof, as a person would run it, on a MongoDB of its own."""
+    """Run one system's proof with the `squinney` command, on a private MongoDB, and return its figures."""
     with tempfile.TemporaryDirectory(prefix="squinney-prove-") as folder:
         command = [sys.executable, "-m", "squinney.service.commands.main", "--data", f"{folder}/data", "prove", name]
         limits = ["--operations", str(OPERATIONS.get(name, 5_000)), "--seconds", str(SECONDS), "--json"]
         environment = {key: value for key, value in os.environ.items() if key != "MONGODB_URI"}
         result = subprocess.run([*command, *limits], env=environment, stdout=subprocess.PIPE, text=True)
     if not result.stdout:
-        raise SystemExit(f"the proof of {name} did not run: exit code {result.returncode}")
+        raise SystemExit(f"the proof of {name} printed no result: exit code {result.returncode}")
     figures: dict[str, object] = json.loads(result.stdout)
     return figures
 
 
 def sweep(names: Sequence[str]) -> str:
-    """Every test that otherwise runs at a tenth, and the cluster's; returns the lines with counts."""
+    """Run the heavy tests at full size and those of the cluster, and return the lines with counts."""
     folders = [f"tests/systems/{name}" for name in names] or ["tests"]
     command = [sys.executable, "-m", "pytest", "-m", "heavy or cluster", "-n", "2", f"--timeout={LONGEST_TEST_SECONDS}"]
     command += ["tests/crash", "tests/cluster", *folders]
@@ -44,22 +44,22 @@ def sweep(names: Sequence[str]) -> str:
     result = subprocess.run(command, env=in_full, stdout=subprocess.PIPE, text=True)
     print(result.stdout)
     if result.returncode:
-        raise SystemExit("a test in full failed")
+        raise SystemExit("a test at full size failed")
     counts = [line for line in result.stdout.splitlines() if line.startswith(("crash points:", "schedules:"))]
     return "; ".join(counts)
 
 
 def guards() -> str:
-    """Every guard taken out in turn; returns the line that counts those tried and watched."""
+    """Remove every guard in turn, and return the line that counts the guards tried and those that a test watches."""
     result = subprocess.run([sys.executable, "-m", "tests.mutants"], stdout=subprocess.PIPE, text=True)
     print(result.stdout)
     if result.returncode:
-        raise SystemExit("a guard is watched by no test")
+        raise SystemExit("no test failed without one of the guards")
     return result.stdout.splitlines()[-1]
 
 
 def main(only: Sequence[str]) -> None:
-    """Prove everything, then write the page; exits with 1 where a promise is broken."""
+    """Prove everything, then write the page; exit with 1 if a promise is broken."""
     names = [system.name for system in assembly.SYSTEMS if system.proof and (not only or system.name in only)]
     proofs = {name: prove(name) for name in names}
     rows = [

@@ -1,4 +1,4 @@
-"""Results as a page of the documentation: machine, versions, table, plot; and the README's copy of the figures."""
+"""Write results to a page of the documentation (machine, versions, tables, plots), and copy figures to the README."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGES = ROOT / "docs" / "benchmarks"
 
 
 def machine(server_version: str) -> str:
-    """Where and with what the figures were measured."""
+    """Describe the machine, the versions and the date of a measurement."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
     return (
         f"{os.cpu_count()} cores, {memory} GiB, {platform.system()}; Python {platform.python_version()}, "
@@ -25,7 +25,7 @@ def machine(server_version: str) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
@@ -37,8 +37,8 @@ def write_page(name: str, title: str, parts: Sequence[str]) -> None:
 
 
 def bars(name: str, title: str, groups: Sequence[str], series: dict[str, Sequence[float]], unit: str) -> str:
-    """Draw grouped bars to `docs/benchmarks/<name>.svg`; returns the Markdown that shows them."""
-    import matplotlib  # a second, which a test of what is measured need not wait
+    """Draw grouped bars to `docs/benchmarks/<name>.svg`, and return the Markdown that shows them."""
+    import matplotlib  # here, because it takes a second that tests of the benchmarks need not wait
 
     matplotlib.use("svg")
     from matplotlib import pyplot
@@ -59,7 +59,7 @@ def bars(name: str, title: str, groups: Sequence[str], series: dict[str, Sequenc
 
 
 def copy_to_readme(name: str, text: str) -> None:
-    """Replace what stands between the README's markers for this benchmark."""
+    """Replace the text between the README's markers for this benchmark."""
     readme = ROOT / "README.md"
     pattern = rf"(<!-- bench:{name} -->\n).*?(<!-- /bench:{name} -->)"
     readme.write_text(re.sub(pattern, lambda found: f"{found[1]}{text}\n{found[2]}", readme.read_text(), flags=re.S))

@@ -25,7 +25,6 @@ class Lookup(Generic[T]):
         self.find = find
 
     async def __call__(self, request: Request) -> T:
-        """Resolve the dependency for FastAPI."""
         return self.find(cast(Assembled, request.app.state.assembled))
 
 

@@ -173,7 +173,6 @@ class SystemRoutes(BaseRoute):
         return partial
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request to the matching route."""
         await scope[FOUND].handle(scope, receive, send)
 
 
@@ -211,7 +210,6 @@ class HeadMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return

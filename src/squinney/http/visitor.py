@@ -79,7 +79,7 @@ class Visitor:
 def visitor_of(connection: HTTPConnection) -> Visitor:
     """Return the visitor of a request or WebSocket."""
     found = getattr(connection.state, "visitor", None)
-    return found if found is not None else Visitor(b"nobody's")
+    return found if found is not None else Visitor(b"no secret")
 
 
 def signature_of(secret: bytes, purpose: str, text: str) -> str:

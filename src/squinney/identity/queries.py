@@ -60,20 +60,20 @@ ADMINS_TO_BE = Query(
 )
 
 
-def _without(other: str, own: str, theirs: str) -> list[Document]:
+def _unmatched(other: str, local_field: str, foreign_field: str) -> list[Document]:
     return [
         {"$match": visible({})},
-        {"$lookup": {"from": other, "localField": own, "foreignField": theirs, "as": "found"}},
+        {"$lookup": {"from": other, "localField": local_field, "foreignField": foreign_field, "as": "found"}},
         {"$match": {"found": []}},
         {"$project": {"found": 0, "password": 0}},
     ]
 
 
 PEOPLE_WITHOUT_LOGIN = problem_query(
-    "identity.people-without-login", "people", lambda: _without("logins", "login", "_id")
+    "identity.people-without-login", "people", lambda: _unmatched("logins", "login", "_id")
 )
 LOGINS_WITHOUT_PERSON = problem_query(
-    "identity.logins-without-person", "logins", lambda: _without("people", "person_id", "_id")
+    "identity.logins-without-person", "logins", lambda: _unmatched("people", "person_id", "_id")
 )
 OTHER_CREDENTIALS = problem_query(
     "identity.other-credentials",

@@ -23,8 +23,8 @@ from squinney.system import Assembled
 router = APIRouter(prefix="/admin")
 
 Systems = Annotated[Assembled, Depends(assembled)]
-Everybody = Annotated[People, Depends(service("identity", "people", People))]
-AllKeys = Annotated[Keys, Depends(service("identity", "keys", Keys))]
+PeopleDep = Annotated[People, Depends(service("identity", "people", People))]
+KeysDep = Annotated[Keys, Depends(service("identity", "keys", Keys))]
 Text = Annotated[str, Form(max_length=1_000)]
 LEVELS = ("read", "write")
 
@@ -53,7 +53,7 @@ def run_job(request: Request, systems: Systems, name: str) -> Response:
 
 
 @router.get("/keys", response_class=HTMLResponse)
-def show_keys(request: Request, keys: AllKeys, cursor: str | None = None) -> Response:
+def show_keys(request: Request, keys: KeysDep, cursor: str | None = None) -> Response:
     """List the API keys, with a form for a new one."""
     return _keys_page(request, keys, cursor=cursor)
 
@@ -66,7 +66,7 @@ def _keys_page(request: Request, keys: Keys, *, cursor: str | None = None, **val
 
 
 @router.post("/keys", response_class=HTMLResponse)
-def create_key(request: Request, keys: AllKeys, name: Text, scopes: Annotated[list[str], Form()] = []) -> Response:  # noqa: B006
+def create_key(request: Request, keys: KeysDep, name: Text, scopes: Annotated[list[str], Form()] = []) -> Response:  # noqa: B006
     """Create a key and show it once."""
     try:
         _, shown = keys.create(name, scopes, created_by=signed_in(request)["_id"])
@@ -77,7 +77,7 @@ def create_key(request: Request, keys: AllKeys, name: Text, scopes: Annotated[li
 
 
 @router.post("/keys/{key_id}/revoke")
-def revoke_key(request: Request, keys: AllKeys, key_id: str) -> Response:
+def revoke_key(request: Request, keys: KeysDep, key_id: str) -> Response:
     """Revoke a key."""
     key = keys.revoke(key_id)
     visitor_of(request).flash(f"The key {key['name']} is revoked.")
@@ -85,13 +85,13 @@ def revoke_key(request: Request, keys: AllKeys, key_id: str) -> Response:
 
 
 @router.get("/people", response_class=HTMLResponse)
-def show_people(request: Request, people: Everybody, cursor: str | None = None) -> Response:
+def show_people(request: Request, people: PeopleDep, cursor: str | None = None) -> Response:
     """List all people with their roles."""
     return render(request, "admin/people.html", page=people.all(cursor=cursor), roles=ROLES[1:])
 
 
 @router.post("/people/{person_id}")
-def change_person(request: Request, people: Everybody, person_id: str, role: Text = "", enabled: Text = "") -> Response:
+def change_person(request: Request, people: PeopleDep, person_id: str, role: Text = "", enabled: Text = "") -> Response:
     """Change a person's role, or enable or disable the person."""
     if signed_in(request)["_id"] == person_id:
         raise Forbidden("you cannot change your own role: ask another admin")

@@ -20,7 +20,6 @@ class CarefulProtocol(HttpToolsProtocol):
     _in_headers = True
 
     def connection_made(self, transport: Any) -> None:
-        """Start the time limit for the first request's headers."""
         super().connection_made(transport)
         self._start_timer()
 
@@ -37,7 +36,6 @@ class CarefulProtocol(HttpToolsProtocol):
             self._start_timer()
 
     def on_message_begin(self) -> None:
-        """Count the headers of the next request."""
         self._in_headers = True
         super().on_message_begin()
 
@@ -49,7 +47,6 @@ class CarefulProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the time limit of a closed connection."""
         self._stop_timer()
         super().connection_lost(exc)
 

@@ -15,7 +15,6 @@ class Human(logging.Formatter):
     """Formats a record as one line of text."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, with the request's id if there is one."""
         fields: dict[str, Any] = getattr(record, "fields", {})
         line = f"{_time_of_day(int(record.created))} {record.levelname.lower():7} {record.getMessage()}"
         if "ms" in fields:
@@ -34,7 +33,6 @@ class Json(logging.Formatter):
     """Formats a record as one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the JSON line."""
         line: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -48,11 +46,11 @@ class Json(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def set_up(how: Literal["human", "json"], *, level: int = logging.INFO) -> None:
+def set_up(log_format: Literal["human", "json"]) -> None:
     """Send all log lines of this process to stderr."""
     handler = logging.StreamHandler()
-    handler.setFormatter(Json() if how == "json" else Human())
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+    handler.setFormatter(Json() if log_format == "json" else Human())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # not in our formats
     # The driver's debug lines can contain documents, so they stay off at every level.
     logging.getLogger("pymongo").setLevel(logging.WARNING)

@@ -39,7 +39,6 @@ class Document:
         self._lock = threading.Lock()
 
     def __call__(self) -> dict[str, Any]:
-        """Return the document."""
         with self._lock:
             if self._app.openapi_schema is None:
                 self._app.openapi_schema = _described(self._app)

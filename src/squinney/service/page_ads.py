@@ -33,7 +33,7 @@ def ads_for_page(request: Request, values: Mapping[str, Any]) -> Markup:
     network = _network(request)
     if request.method != "GET" or not zone or network is None:
         return Markup("")
-    consent = has_consented(request)
+    consent = _has_consented(request)
     try:
         serves = network.choose(
             SITE,
@@ -65,7 +65,7 @@ def set_consent(request: Request, allowed: Annotated[str, Form(pattern="^(yes|no
     return response
 
 
-def has_consented(request: Request) -> bool:
+def _has_consented(request: Request) -> bool:
     """Return whether the visitor has allowed ads to remember what they have seen; the default is no."""
     return request.cookies.get(COOKIE) == "yes"
 

@@ -19,9 +19,9 @@ from squinney.identity import Invitations, People, Person, Sessions, SignInRefus
 router = APIRouter()
 WRITES_NEED = "visitor"
 
-Everybody = Annotated[People, Depends(service("identity", "people", People))]
-Signed = Annotated[Sessions, Depends(service("identity", "sessions", Sessions))]
-Links = Annotated[Invitations, Depends(service("identity", "invitations", Invitations))]
+PeopleDep = Annotated[People, Depends(service("identity", "people", People))]
+SessionsDep = Annotated[Sessions, Depends(service("identity", "sessions", Sessions))]
+InvitationsDep = Annotated[Invitations, Depends(service("identity", "invitations", Invitations))]
 Text = Annotated[str, Form(max_length=1_000)]
 Next = Annotated[str, Query(max_length=LONGEST_NEXT)]
 REFUSALS = (Invalid, Forbidden, Conflict, LimitReached)
@@ -36,7 +36,7 @@ def show_sign_in(request: Request, next: Next = "/") -> Response:
 @router.post("/sign-in", response_class=HTMLResponse)
 @PASSWORDS
 def sign_in(
-    request: Request, people: Everybody, sessions: Signed, login: Text, password: Text, next: Text = "/"
+    request: Request, people: PeopleDep, sessions: SessionsDep, login: Text, password: Text, next: Text = "/"
 ) -> Response:
     """Sign in, and redirect to the page that the visitor came from."""
     try:
@@ -57,8 +57,8 @@ def show_sign_up(request: Request, next: Next = "/") -> Response:
 @PASSWORDS
 def sign_up(
     request: Request,
-    people: Everybody,
-    sessions: Signed,
+    people: PeopleDep,
+    sessions: SessionsDep,
     login: Text,
     password: Text,
     name: Text = "",
@@ -81,7 +81,7 @@ def _require_open_sign_up(request: Request) -> None:
 
 
 @router.post("/sign-out")
-def sign_out(request: Request, sessions: Signed) -> Response:
+def sign_out(request: Request, sessions: SessionsDep) -> Response:
     """End this session."""
     visitor = visitor_of(request)
     if visitor.session_token:
@@ -92,7 +92,9 @@ def sign_out(request: Request, sessions: Signed) -> Response:
 
 
 @router.get("/welcome", response_class=HTMLResponse)
-def show_start_session(request: Request, links: Links, token: Annotated[str, Query(max_length=100)]) -> Response:
+def show_start_session(
+    request: Request, links: InvitationsDep, token: Annotated[str, Query(max_length=100)]
+) -> Response:
     """Show the form of a one-time link; opening the page does not use up the link."""
     return render(request, "identity/welcome.html", role=links.role_of(token), token=token, error=None, typed={})
 
@@ -100,7 +102,13 @@ def show_start_session(request: Request, links: Links, token: Annotated[str, Que
 @router.post("/welcome", response_class=HTMLResponse)
 @PASSWORDS
 def accept(
-    request: Request, links: Links, sessions: Signed, token: Text, login: Text, password: Text, name: Text = ""
+    request: Request,
+    links: InvitationsDep,
+    sessions: SessionsDep,
+    token: Text,
+    login: Text,
+    password: Text,
+    name: Text = "",
 ) -> Response:
     """Sign up with a one-time link."""
     try:
@@ -121,7 +129,7 @@ def show_account(request: Request) -> Response:
 
 @router.post("/account/password", response_class=HTMLResponse, dependencies=[needs("member")])
 @PASSWORDS
-def change_password(request: Request, people: Everybody, sessions: Signed, old: Text, new: Text) -> Response:
+def change_password(request: Request, people: PeopleDep, sessions: SessionsDep, old: Text, new: Text) -> Response:
     """Change the password; all other sessions end."""
     person = signed_in(request)
     try:

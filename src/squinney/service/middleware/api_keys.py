@@ -16,13 +16,13 @@ from squinney.errors import Forbidden, SquinneyError
 from squinney.http import problems
 from squinney.http.dependencies import client_address, header
 from squinney.http.options import Options
+from squinney.http.permissions import SAFE_METHODS
 from squinney.identity import ApiKey, KeyRefused, Keys, allows
 from squinney.service.middleware.rates import RateLimited, Rates
 
 PREFIX = "/api/"
 OPEN = {"/api/docs", "/api/openapi.json"}
 UNCOUNTED = {"/healthz", "/readyz", "/metrics"}
-READS = {"GET", "HEAD", "OPTIONS"}
 BEARER = "bearer "
 
 
@@ -37,7 +37,6 @@ class ApiKeyMiddleware:
         self._by_address = Rates(options.rate_per_address)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request or WebSocket."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -82,7 +81,7 @@ def _presented(header: str) -> str:
 def scope_for(method: str, path: str, scopes: Mapping[str, str]) -> str:
     """Return the scope that a request requires; `scopes` maps the first segment after `/api/` to a system."""
     first = first_segment(path)
-    return f"{scopes.get(first, first)}:{'read' if method in READS else 'write'}"
+    return f"{scopes.get(first, first)}:{'read' if method in SAFE_METHODS else 'write'}"
 
 
 def first_segment(path: str) -> str:

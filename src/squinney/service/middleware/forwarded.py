@@ -21,7 +21,6 @@ class ForwardedMiddleware:
         self._trusted = [ipaddress.ip_network(one) for one in trusted]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request or WebSocket."""
         if scope["type"] in ("http", "websocket") and self._is_trusted(client_address(scope)):
             scope = _with_host(scope)
         await self._app(scope, receive, send)

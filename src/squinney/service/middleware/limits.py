@@ -33,7 +33,6 @@ class BodyLimitMiddleware:
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         if scope["type"] != "http" or (scope["method"] in BODILESS and not _has_body(scope)):
             await self._app(scope, receive, send)
             return
@@ -98,7 +97,6 @@ class SheddingMiddleware:
         self._try_again_at = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         if scope["type"] != "http" or scope["path"].startswith(EXEMPT):
             await self._app(scope, receive, send)
             return

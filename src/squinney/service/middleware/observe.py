@@ -16,13 +16,13 @@ from squinney.http.dependencies import header
 from squinney.mongo.connect import RequestClock, request_clock
 from squinney.service.logs import request_id
 from squinney.service.metrics import Metrics
+from squinney.service.middleware.limits import EXEMPT
 
 log = logging.getLogger("squinney.requests")
 failures = logging.getLogger("squinney.failures")
 
 HEADER = b"x-request-id"
 GIVEN = re.compile(r"[A-Za-z0-9._-]{1,64}")
-QUIET = ("/healthz", "/readyz", "/metrics", "/static/")
 
 
 class RequestLogMiddleware:
@@ -36,7 +36,6 @@ class RequestLogMiddleware:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -62,7 +61,7 @@ class RequestLogMiddleware:
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")
         self._metrics.request(scope["method"], route, status, seconds)
-        if scope["path"].startswith(QUIET) and status < 400:
+        if scope["path"].startswith(EXEMPT) and status < 400:
             return
         if not log.isEnabledFor(logging.INFO):
             return
@@ -85,7 +84,6 @@ class FailureMiddleware:
         self._respond = respond
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         started = False
 
         async def noting_send(message: Message) -> None:

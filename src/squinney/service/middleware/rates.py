@@ -74,7 +74,6 @@ class RefusalMiddleware:
         self._pace = Pace(per_second)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         if scope["type"] != "http" or scope["path"].startswith(EXEMPT):
             await self._app(scope, receive, send)
             return

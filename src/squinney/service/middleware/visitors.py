@@ -34,7 +34,6 @@ class VisitorMiddleware:
         self._secret = secret
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request or WebSocket."""
         if scope["type"] not in ("http", "websocket") or _is_not_a_page(scope["path"]):
             await self._app(scope, receive, send)
             return

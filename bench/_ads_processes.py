@@ -1,4 +1,4 @@
-"""Several processes: how soon a campaign that was ended is gone from another one, and what eight of them overspend."""
+"""Several processes: how soon another process stops choosing an ended campaign, and what eight of them overspend."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ _spawn = multiprocessing.get_context("spawn")
 
 
 def parts(uri: str, database: str, rounds: int) -> list[str]:
-    """What the page says of it."""
+    """Measure, and return the parts of the page."""
     rows = [_row("change stream", _gone(uri, database, rounds)), _row("polling", _gone(uri, database, rounds, True))]
     with tempfile.TemporaryDirectory(prefix="squinney-") as folder, ReplicaSet.start(Path(folder)) as three:
         rows.append(_row("three members, before", _gone(three.uri, database, rounds)))
         rows.append(_row("the primary steps down before each", _gone(three.uri, database, 3, lose=three)))
     return [
-        "## Gone from another process",
-        "From the call of `deactivate` until another process chooses the campaign no more; it asks every millisecond.",
+        "## Until another process stops choosing an ended campaign",
+        "The time from the call of `deactivate` until another process no longer chooses the campaign."
+        " It tries every millisecond.",
         report.table(["how it follows", "times", "p50 ms", "most ms"], rows),
         "## Overspend",
         _overspent(uri, database),
@@ -67,9 +68,9 @@ def _opened(uri: str, database: str, polling: bool | None = None) -> Iterator[tu
 def _gone(
     uri: str, database: str, rounds: int, polling: bool | None = None, lose: ReplicaSet | None = None
 ) -> list[float]:
-    """How long each of so many campaigns was chosen after its end."""
+    """Return how long each of `rounds` campaigns was chosen after its end."""
     ours, theirs = _spawn.Pipe()
-    other = _spawn.Process(target=_look, args=(uri, database, polling, theirs), daemon=True)
+    other = _spawn.Process(target=_watch, args=(uri, database, polling, theirs), daemon=True)
     other.start()
     try:
         with _opened(uri, database) as (db, network):
@@ -93,7 +94,7 @@ def _end_one(network: AdNetwork, other: Connection, name: str, lose: ReplicaSet 
 
 
 def _step_down(three: ReplicaSet) -> None:
-    """It is refused while no other member has caught up."""
+    """Step down; try again while no other member has caught up."""
     for left in reversed(range(10)):
         try:
             three.step_down()
@@ -104,20 +105,20 @@ def _step_down(three: ReplicaSet) -> None:
     three.wait_for_primary()
 
 
-def _look(uri: str, database: str, polling: bool | None, asked: Connection) -> None:
-    """Tell when the campaign of a zone is there, and when it is gone."""
+def _watch(uri: str, database: str, polling: bool | None, parent: Connection) -> None:
+    """Report when the campaign of a zone is chosen, and when it is no longer chosen."""
     with _opened(uri, database, polling) as (_, network):
-        while zone := asked.recv():
-            _wait(network, zone, there=True)
-            asked.send("there")
-            _wait(network, zone, there=False)
-            asked.send(time.monotonic())
+        while zone := parent.recv():
+            _wait(network, zone, chosen=True)
+            parent.send("chosen")
+            _wait(network, zone, chosen=False)
+            parent.send(time.monotonic())
 
 
-def _wait(network: AdNetwork, zone: str, *, there: bool) -> None:
+def _wait(network: AdNetwork, zone: str, *, chosen: bool) -> None:
     while True:
         with suppress(Unavailable):
-            if bool(network.choose(SITE, zone)) == there:
+            if bool(network.choose(SITE, zone)) == chosen:
                 return
         time.sleep(0.001)
 
@@ -136,14 +137,14 @@ def _overspent(uri: str, database: str) -> str:
         settled = db["ad_serves"].count_documents({"campaign_id": {"$in": names}})
     over = sum(max(0, one - DAILY * 1000) for one in spent)
     return (
-        f"{SPENDERS} processes served {CAMPAIGNS} campaigns of {DAILY} cents a day at once, until there was no more:"
-        f" {settled:,} impressions settled, {sum(spent) / (CAMPAIGNS * DAILY * 1000):.1%} of the money spent,"
-        f" {over:,} thousandths of a cent too much."
+        f"{SPENDERS} processes concurrently served {CAMPAIGNS} campaigns of {DAILY} cents a day until the money was"
+        f" spent: {settled:,} impressions settled, {sum(spent) / (CAMPAIGNS * DAILY * 1000):.1%} of the money spent,"
+        f" {over:,} thousandths of a cent overspent."
     )
 
 
 def _spend(uri: str, database: str) -> None:
-    """Choose and settle until there was nothing to choose for a while."""
+    """Choose ads and settle their impressions until there was no ad to choose for some seconds."""
     with _opened(uri, database) as (_, network):
         last = time.monotonic()
         while time.monotonic() < last + IDLE_SECONDS:

@@ -1,4 +1,4 @@
-"""Choosing ads from memory beside the book's find, group and sort; beacons settled together; the same over HTTP."""
+"""Choosing ads from memory, compared with the book's find, group and sort; settling beacons together; over HTTP."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _fill_zone(db: Db, size: int, chance: random.Random, now: datetime) -> None:
 
 
 def _by_the_book(db: Db, size: int, words: list[str]) -> Document:
-    """Read the zone, score every ad, sort, take the best; the book's order, turned the right way round."""
+    """Read the zone, score every ad, sort and take the best. The book sorts in the wrong direction; this does not."""
     found = list(db["ad_placements"].find({"_id.site": "news", "_id.zone": str(size)}))
     scored = [(one["ecpm"] * math.log(1.1 + len(set(words) & set(one["keywords"]))), one) for one in found]
     return sorted(scored, key=lambda pair: pair[0], reverse=True)[0][1]
@@ -105,7 +105,7 @@ def _choosing(db: Db, network: AdNetwork, size: int, words: int) -> list[Contend
 
 
 def _with_profile(db: Db, network: AdNetwork) -> list[Contender]:
-    """A choice under a cap beside the update of a profile that it needs, and beside one read."""
+    """Compare a choice under a cap with the profile update that it needs, and with one read."""
     chance = random.Random(3)
 
     def user() -> str:
@@ -123,7 +123,7 @@ def _with_profile(db: Db, network: AdNetwork) -> list[Contender]:
 
 
 def _memory(db: Db) -> float:
-    """What a process holds of a zone with so many ads, in MiB."""
+    """Return the memory of a process for a zone with `MANY` ads, in MiB."""
     _fill_zone(db, MANY, random.Random(4), datetime.now(UTC))
     process = psutil.Process()
     with AdNetwork(db, secret=b"bench") as network:
@@ -147,8 +147,8 @@ def _over_http(connection: Connection, db: Db, rounds: int, seconds: float) -> l
         send = _client(url, key)
 
         def choose(_: int) -> str:
-            answer = send("POST", "/api/ads/choose", {"site": "news", "zone": "1000"})
-            return str(json.loads(answer)[0]["serve_id"])
+            chosen = send("POST", "/api/ads/choose", {"site": "news", "zone": "1000"})
+            return str(json.loads(chosen)[0]["serve_id"])
 
         contenders = [
             Contender("choose", lambda thread: choose(thread) and None),
@@ -158,7 +158,7 @@ def _over_http(connection: Connection, db: Db, rounds: int, seconds: float) -> l
 
 
 def _client(url: str, key: str) -> Callable[..., bytes]:
-    """One kept connection for each thread."""
+    """Return a function that sends requests, with one persistent connection for each thread."""
     host, local = urlsplit(url), threading.local()
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 
@@ -167,10 +167,10 @@ def _client(url: str, key: str) -> Callable[..., bytes]:
             local.connection = http.client.HTTPConnection(host.hostname or "", host.port)
         sent = json.dumps(body) if body is not None else None
         local.connection.request(method, path, body=sent, headers=headers)
-        answer = local.connection.getresponse()
-        got: bytes = answer.read()
-        assert answer.status == 200, got
-        return got
+        response = local.connection.getresponse()
+        received: bytes = response.read()
+        assert response.status == 200, received
+        return received
 
     return send
 
@@ -180,7 +180,7 @@ def _serves(network: AdNetwork, count: int = TOGETHER) -> list[str]:
 
 
 def _settling(network: AdNetwork) -> list[Contender]:
-    """With the choices in the time."""
+    """Settle impressions; the time includes the choices."""
     return [
         Contender("one by one", lambda _: network.impression(_serves(network, 1)[0]) and None),
         Contender(f"{TOGETHER} together", lambda _: network.impressions(_serves(network)) and None),
@@ -188,21 +188,21 @@ def _settling(network: AdNetwork) -> list[Contender]:
 
 
 def _settling_alone(db: Db, network: AdNetwork, rounds: int, seconds: float) -> list[Series]:
-    """Serves that were chosen before, beside the same documents written by hand, batch by batch in turn."""
+    """Settle serves chosen before, and write the same documents with the plain driver, in alternate batches."""
     raw: Document = {"_id": "raw", "campaign_id": "raw", "amount": 10**15, "committed": 10**15, "spent": 0}
     for name in ("ad_budgets", "ad_leases"):
         db[name].insert_one(raw)
-    by_hand, ours = Series("by hand"), Series("impressions")
+    plain, ours = Series("plain driver"), Series("impressions")
     for _ in range(rounds):
-        spent: dict[str, list[float]] = {by_hand.name: [], ours.name: []}
+        spent: dict[str, list[float]] = {plain.name: [], ours.name: []}
         until = time.perf_counter() + 2 * seconds
         while time.perf_counter() < until:
             documents = [_raw_serve() for _ in range(TOGETHER)]
-            spent[by_hand.name].append(_timed_once(partial(_write_by_hand, db, documents)))
+            spent[plain.name].append(_timed_once(partial(_write_plainly, db, documents)))
             spent[ours.name].append(_timed_once(partial(network.impressions, _serves(network))))
-        for series in (by_hand, ours):
+        for series in (plain, ours):
             series.rounds.append(Round(len(spent[series.name]), sum(spent[series.name]), spent[series.name]))
-    return [by_hand, ours]
+    return [plain, ours]
 
 
 def _timed_once(work: Callable[[], object]) -> float:
@@ -216,8 +216,8 @@ def _raw_serve() -> Document:
     return {"_id": secrets.token_urlsafe(15), "campaign_id": "raw", "at": now, "charged": 1, "impressions": now}
 
 
-def _write_by_hand(db: Db, documents: list[Document]) -> None:
-    """One transaction with the plain driver: the serves, the budget, the lease and the counter."""
+def _write_plainly(db: Db, documents: list[Document]) -> None:
+    """Write the serves, the budget, the lease and the counter in one transaction of the plain driver."""
     counter = {"campaign_id": "raw", "day": datetime(2026, 1, 1, tzinfo=UTC)}
     counts = {"impressions": len(documents), "spend": len(documents)}
 
@@ -259,13 +259,13 @@ def _write(
         for one in series
     ]
     single, together = settled
-    by_hand, alone = prepared
+    plain, chosen_before = prepared
     ratio = together.ratio_to(single) * TOGETHER
     per_serve = [
-        ["one by one, choices in the time", f"{single.rate:,.0f}", "1x", ""],
-        _settled(f"{TOGETHER} together, choices in the time", together, f"{ratio:,.0f}x"),
-        _settled(f"{TOGETHER} together, chosen before", alone, "", f"{alone.ratio_to(by_hand):.2f}x"),
-        _settled(f"{TOGETHER} by hand, with the plain driver", by_hand, "", "1x"),
+        ["one by one, time includes choices", f"{single.rate:,.0f}", "1x", ""],
+        _settled(f"{TOGETHER} together, time includes choices", together, f"{ratio:,.0f}x"),
+        _settled(f"{TOGETHER} together, chosen before", chosen_before, "", f"{chosen_before.ratio_to(plain):.2f}x"),
+        _settled(f"{TOGETHER} with the plain driver", plain, "", "1x"),
     ]
     parts = [
         report.machine(version),
@@ -273,12 +273,12 @@ def _write(
         f" Load average at the end {os.getloadavg()[0]:.0f}.",
         "## Choosing",
         report.table(head, rows),
-        f"A process holds {MANY:,} ads in {mebibytes:,.0f} MiB.",
+        f"A process needs {mebibytes:,.0f} MiB for {MANY:,} ads.",
         "## Choosing with a profile",
         report.table(["how", "a second", "p50 us", "p99 us", "times the update"], _timed(capped, 1000)),
         "## Settling impressions of one campaign",
-        report.table(["how", "settled/s", "times one by one", "times by hand"], per_serve),
-        "By hand: one transaction that inserts as many documents and changes a budget, a lease and a counter.",
+        report.table(["how", "settled/s", "times one by one", "times the plain driver"], per_serve),
+        "The plain driver: one transaction that inserts as many documents and changes a budget, a lease and a counter.",
         "## Over HTTP",
         f"One `squinney serve`, {HTTP_THREADS} connections.",
         report.table(["how", "a second", "p50 ms", "p99 ms", "rate"], _timed(over_http, 1)),
@@ -287,8 +287,8 @@ def _write(
     report.write_page("ads", "Ads", parts)
 
 
-def _settled(name: str, series: Series, singly: str, by_hand: str = "") -> list[str]:
-    return [name, f"{series.rate * TOGETHER:,.0f}", singly, by_hand]
+def _settled(name: str, series: Series, to_single: str, to_plain: str = "") -> list[str]:
+    return [name, f"{series.rate * TOGETHER:,.0f}", to_single, to_plain]
 
 
 def _timed(series: list[Series], scale: int) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""The world under the sweep: every action dies at each of its writes, and is then repeated with its key."""
+"""The world's crash cases: every action crashes at each of its writes, and is then repeated with its key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Act = Callable[[World], object]
 Holds = Callable[[World], bool]
 KEY = "once"
 GOLD = 150
-insert_rooms.ROOMS_AT_ONCE = 10  # the demo is three transactions
+insert_rooms.ROOMS_AT_ONCE = 10  # so that the demo is three transactions
 
 
 def _world(db: Db, mode: Mode = "auto") -> World:
@@ -74,7 +74,7 @@ def _do(act: Act, db: Db, mode: Mode, state: Any) -> None:
 
 
 def _done_once(act: Act, holds: Holds, db: Db, state: Any) -> None:
-    """Whatever became of it, its repeats settle it; and nothing was made or lost."""
+    """Repeat the action in both modes, and check that it happened once and no gold was created or lost."""
     for mode in ("native", "two-phase"):
         act(_world(db, mode))
     assert holds(_world(db))

@@ -1,4 +1,4 @@
-"""The world: characters in one room who want the same things."""
+"""The world: concurrent actions of characters in one room on the same things."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ THINGS: dict[str, dict[str, Any]] = {
 
 
 def _hall(db: Db) -> None:
-    """Ann has a sack and a hat, mo sells rope, and coins lie about."""
+    """Create a hall where Ann has a sack and a hat, Mo sells rope, and coins are on the floor."""
     world = World(db)
     world.create_location("hall", description="A hall.", exits={"n": "yard"})
     world.create_location("yard", description="A yard.", exits={"s": "hall"})

@@ -1,4 +1,4 @@
-"""A small world in either mode."""
+"""Fixtures: a small world in each transaction mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Old documents, found by a program with newer rules."""
+"""Documents of older schema versions are upgraded."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from squinney.mongo.schema import Db
 
 
 def make_old(db: Db, character_id: str) -> None:
-    """As version 1 stored it: no limits, no charisma."""
-    gone = {"character.max_health": "", "character.max_mana": "", "character.intrinsics.charisma": ""}
-    change = {"$unset": gone, "$set": {"schema_version": 1, "character.health": 35}}
+    """Change a stored character to version 1, without limits and charisma."""
+    removed = {"character.max_health": "", "character.max_mana": "", "character.intrinsics.charisma": ""}
+    change = {"$unset": removed, "$set": {"schema_version": 1, "character.health": 35}}
     db["game.characters"].update_one({"_id": character_id}, change)
 
 
-def test_an_old_character_is_read_by_the_new_rules_and_acts_by_them(world: World, game_db: Db) -> None:
+def test_an_old_character_is_upgraded_when_it_is_read_and_stored_by_its_next_action(world: World, game_db: Db) -> None:
     make_old(game_db, "ann")
     read = world.character("ann")["character"]
     assert (read["max_health"], read["max_mana"], read["intrinsics"]["charisma"]) == (35, 10, 10)
@@ -25,7 +25,7 @@ def test_an_old_character_is_read_by_the_new_rules_and_acts_by_them(world: World
     assert not list(find_problems(game_db))
 
 
-def test_old_characters_and_bags_are_brought_up_to_date_in_the_background(world: World, game_db: Db) -> None:
+def test_old_characters_and_containers_are_migrated_in_the_background(world: World, game_db: Db) -> None:
     make_old(game_db, "ann")
     world.create_item("sack", id="sack", kind="container", character="bob")
     world.create_item("gem", container="sack")

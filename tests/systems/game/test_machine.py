@@ -1,4 +1,4 @@
-"""A world of both modes beside a plain model: whatever is done to both, they agree."""
+"""A world in both modes is compared with a simple model: after the same random actions they agree."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CAPACITY, LIMIT, PRICE = 70, 150, 5
 
 
 class Game(RuleBasedStateMachine):
-    """The model: who is where, what is where, what is worn, and the gold."""
+    """The model: the room of each character, the holder of each thing, what is worn, and the gold."""
 
     shelf: Callable[[], Shelf]
 
@@ -52,7 +52,7 @@ class Game(RuleBasedStateMachine):
             kind = "shopkeeper" if who == "mo" else "player"
             shop = {"sells_at": 100, "buys_at": 100} if who == "mo" else None
             world.create_character(who, id=who, location="hall", gold=self.gold[who], kind=kind, shop=shop)
-        self.place = dict.fromkeys(THINGS, "hall")
+        self.holder_of = dict.fromkeys(THINGS, "hall")
         self.worn: dict[str, str] = {}
         for name, (kind, weight, qty) in THINGS.items():
             own: Any = {"region": "head"} if kind == "armor" else {"capacity": CAPACITY} if kind == "container" else {}
@@ -64,20 +64,20 @@ class Game(RuleBasedStateMachine):
 
     # ---- the model's rules ----
 
-    def inside(self, holder: str) -> list[str]:
-        return [name for name, place in self.place.items() if place == holder]
+    def inside(self, holder_id: str) -> list[str]:
+        return [name for name, holder in self.holder_of.items() if holder == holder_id]
 
     def weight(self, name: str) -> int:
         _, weight, qty = THINGS[name]
         return weight * qty + sum(self.weight(one) for one in self.inside(name))
 
-    def load(self, holder: str) -> int:
-        return sum(self.weight(name) for name in self.inside(holder))
+    def load(self, holder_id: str) -> int:
+        return sum(self.weight(name) for name in self.inside(holder_id))
 
     def chain(self, container: str) -> list[str]:
         found = [container]
-        while self.place[found[-1]] in THINGS:
-            found.append(self.place[found[-1]])
+        while self.holder_of[found[-1]] in THINGS:
+            found.append(self.holder_of[found[-1]])
         return found
 
     def height(self, name: str) -> int:
@@ -86,7 +86,7 @@ class Game(RuleBasedStateMachine):
         return 1 + max((self.height(one) for one in self.inside(name)), default=0)
 
     def reaches(self, who: str, container: str) -> bool:
-        return self.place[self.chain(container)[-1]] in (who, self.room[who])
+        return self.holder_of[self.chain(container)[-1]] in (who, self.room[who])
 
     def carries_more(self, who: str, name: str) -> bool:
         return who == "mo" or self.load(who) + self.weight(name) <= LIMIT
@@ -111,29 +111,29 @@ class Game(RuleBasedStateMachine):
 
     @rule(mode=MODES, who=ACTORS, name=ITEMS)
     def pick_up(self, mode: str, who: str, name: str) -> None:
-        allowed = self.place[name] == self.room[who] and self.carries_more(who, name)
+        allowed = self.holder_of[name] == self.room[who] and self.carries_more(who, name)
         if self.do(allowed, lambda: self.worlds[mode].pick_up(who, name)):
-            self.place[name] = who
+            self.holder_of[name] = who
 
     @rule(mode=MODES, who=ACTORS, name=ITEMS)
     def drop(self, mode: str, who: str, name: str) -> None:
-        allowed = self.place[name] == who and name not in self.worn
+        allowed = self.holder_of[name] == who and name not in self.worn
         if self.do(allowed, lambda: self.worlds[mode].drop(who, name)):
-            self.place[name] = self.room[who]
+            self.holder_of[name] = self.room[who]
 
     @rule(mode=MODES, who=ACTORS, to=ACTORS, name=ITEMS)
     def give(self, mode: str, who: str, to: str, name: str) -> None:
-        mine = self.place[name] == who and name not in self.worn
+        mine = self.holder_of[name] == who and name not in self.worn
         allowed = mine and to != who and self.room[to] == self.room[who] and self.carries_more(to, name)
         if self.do(allowed, lambda: self.worlds[mode].give(who, to, name)):
-            self.place[name] = to
+            self.holder_of[name] = to
 
     @rule(mode=MODES, who=ACTORS, container=ITEMS, name=ITEMS)
     def put_in(self, mode: str, who: str, container: str, name: str) -> None:
         chain = self.chain(container)
         fits = all(self.load(one) + self.weight(name) <= CAPACITY for one in chain)
         allowed = (
-            self.place[name] == who
+            self.holder_of[name] == who
             and name not in self.worn
             and THINGS[container][0] == "container"
             and self.reaches(who, container)
@@ -142,20 +142,20 @@ class Game(RuleBasedStateMachine):
             and fits
         )
         if self.do(allowed, lambda: self.worlds[mode].put_in(who, container, name)):
-            self.place[name] = container
+            self.holder_of[name] = container
 
     @rule(mode=MODES, who=ACTORS, container=ITEMS, name=ITEMS)
     def take_out(self, mode: str, who: str, container: str, name: str) -> None:
-        lies_there = self.place[name] == container and self.reaches(who, container)
-        mine = lies_there and self.place[self.chain(container)[-1]] == who
-        allowed = lies_there and (mine or self.carries_more(who, name))
+        is_inside = self.holder_of[name] == container and self.reaches(who, container)
+        mine = is_inside and self.holder_of[self.chain(container)[-1]] == who
+        allowed = is_inside and (mine or self.carries_more(who, name))
         if self.do(allowed, lambda: self.worlds[mode].take_out(who, container, name)):
-            self.place[name] = who
+            self.holder_of[name] = who
 
     @rule(mode=MODES, who=ACTORS, name=ITEMS)
     def wear(self, mode: str, who: str, name: str) -> None:
         free = who not in self.worn.values()
-        allowed = self.place[name] == who and THINGS[name][0] == "armor" and free
+        allowed = self.holder_of[name] == who and THINGS[name][0] == "armor" and free
         if self.do(allowed, lambda: self.worlds[mode].wear(who, name)):
             self.worn[name] = who
 
@@ -167,10 +167,10 @@ class Game(RuleBasedStateMachine):
     @rule(mode=MODES, who=ACTORS, name=ITEMS)
     def sell(self, mode: str, who: str, name: str) -> None:
         price = PRICE * THINGS[name][2]
-        mine = self.place[name] == who and name not in self.worn
+        mine = self.holder_of[name] == who and name not in self.worn
         allowed = mine and self.room[who] == "hall" and self.gold["mo"] >= price
         if self.do(allowed, lambda: self.worlds[mode].sell(who, "mo", name, THINGS[name][2])):
-            self.place[name] = "mo"
+            self.holder_of[name] = "mo"
             self.gold[who] += price
             self.gold["mo"] -= price
 
@@ -178,16 +178,16 @@ class Game(RuleBasedStateMachine):
     def buy(self, mode: str, who: str, name: str) -> None:
         price = PRICE * THINGS[name][2]
         rich = self.gold[who] >= price and self.carries_more(who, name)
-        allowed = self.place[name] == "mo" and self.room[who] == "hall" and rich
+        allowed = self.holder_of[name] == "mo" and self.room[who] == "hall" and rich
         if self.do(allowed, lambda: self.worlds[mode].buy(who, "mo", name, THINGS[name][2])):
-            self.place[name] = who
+            self.holder_of[name] = who
             self.gold[who] -= price
             self.gold["mo"] += price
 
     @rule(mode=MODES, who=ACTORS)
     def split_and_stack(self, mode: str, who: str) -> None:
         world = self.worlds[mode]
-        allowed = self.place["coins"] == who
+        allowed = self.holder_of["coins"] == who
         made: list[str] = []
         if self.do(allowed, lambda: made.append(world.split(who, "coins", 4)["other_id"])):
             world.stack(who, made[0], "coins")
@@ -200,7 +200,7 @@ class Game(RuleBasedStateMachine):
             return
         world = self.worlds["native"]
         stored = {item["_id"]: item["holder"]["id"] for item in self.db["game.items"].find()}
-        assert stored == self.place
+        assert stored == self.holder_of
         for who in PEOPLE:
             found = world.character(who)
             assert (found["location"]["id"], found["gold"]) == (self.room[who], self.gold[who])
@@ -218,7 +218,7 @@ class Game(RuleBasedStateMachine):
 @pytest.mark.timeout(600)
 def test_the_world_and_its_model_agree(shelf: Shelf) -> None:
     class OnServer(Game):
-        """The machine with its databases; a function, since Hypothesis looks for marks on every attribute."""
+        """The machine with its databases; `shelf` is a function, because Hypothesis inspects every attribute."""
 
         shelf = staticmethod(lambda: shelf)  # type: ignore[assignment]
 

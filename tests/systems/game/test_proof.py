@@ -1,4 +1,4 @@
-"""`squinney prove game`, at a size for every run."""
+"""`squinney prove game`, at a reduced size for every test run."""
 
 from __future__ import annotations
 

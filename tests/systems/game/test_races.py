@@ -1,4 +1,4 @@
-"""Many characters at the same moment, in threads and in processes that are killed."""
+"""Concurrent actions of many characters, in threads and in processes that are killed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODES: list[Mode] = ["native", "two-phase"]
 
 @heavy
 @pytest.mark.parametrize("mode", MODES)
-def test_of_fifty_grabbers_one_has_it(game_db: Db, mode: Mode) -> None:
+def test_of_fifty_characters_who_pick_up_one_lamp_one_gets_it(game_db: Db, mode: Mode) -> None:
     count = max(8, a_tenth_of(50))
     world = world_in(game_db, mode)
     world.create_location("hall", description="d")
@@ -53,7 +53,7 @@ def test_of_fifty_grabbers_one_has_it(game_db: Db, mode: Mode) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_two_bags_never_end_up_in_each_other(game_db: Db, mode: Mode) -> None:
-    """One bag is put into a box of the other, and the other into it, at the same moment."""
+    """One bag is put into a box inside the other bag, while the other bag is put into it."""
     world = world_in(game_db, mode)
     world.create_location("hall", description="d")
     world.create_character("Ann", id="ann", location="hall")
@@ -115,7 +115,7 @@ def test_nobody_gets_more_characters_than_they_may_have(game_db: Db, mode: Mode)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", MODES)
 def test_in_a_crowded_room_everybody_gets_a_turn(game_db: Db, mode: Mode) -> None:
-    """Nobody is refused for the crowd, and neither the room nor a copy of it grows beyond its bounds."""
+    """No action is refused because of the crowd, and neither the room nor a copy of it outgrows its bounds."""
     count, hands = a_tenth_of(200), 8
     world = world_in(game_db, mode)
     world.create_location("square", description="d")
@@ -148,7 +148,7 @@ def _act_for_ever(uri: str, name: str, mode: Mode, seed: int) -> None:
 
 @pytest.fixture
 def crowd(game_db: Db, mongod: Embedded) -> Iterator[Any]:
-    """Starts a process that acts at random, and ends all of them."""
+    """Return a function that starts a process with random actions; all of them are killed at the end."""
     spawn = multiprocessing.get_context("spawn")
     started: list[Any] = []
 
@@ -167,16 +167,17 @@ def crowd(game_db: Db, mongod: Embedded) -> Iterator[Any]:
 @heavy
 @pytest.mark.timeout(600)
 def test_a_world_full_of_characters_with_kills_stays_whole(game_db: Db, crowd: Any) -> None:
-    """In full 200 characters in 8 processes for two minutes, with a kill every six seconds; else in two, with one."""
+    """At full size: 200 characters in 8 processes for two minutes, with a kill every six seconds. Otherwise two
+    processes and one kill."""
     proof.prepare(game_db)
     processes, kills, least = (8, 20, 1_000) if IN_FULL else (2, 1, 10)
     running = [crowd(MODES[number % 2], number) for number in range(processes)]
     chance = random.Random(1)
     for kill in range(kills):
         _play(game_db, seconds=6.0, actions=least * (kill + 1) // kills)
-        place = chance.randrange(processes)
-        os.kill(running[place].pid, signal.SIGKILL)
-        running[place] = crowd(MODES[kill % 2], 100 + kill)
+        victim = chance.randrange(processes)
+        os.kill(running[victim].pid, signal.SIGKILL)
+        running[victim] = crowd(MODES[kill % 2], 100 + kill)
     _play(game_db, seconds=6.0, actions=2 * least)
     for process in running:
         process.kill()
@@ -187,17 +188,19 @@ def test_a_world_full_of_characters_with_kills_stays_whole(game_db: Db, crowd: A
 
 
 def _play(db: Db, *, seconds: float, actions: int) -> None:
-    """Let them act for so long in full, else only until so many actions were acknowledged. Meanwhile the job that
-    settles what killed ones left does its work, or everybody would soon wait for the dead."""
+    """Wait until `actions` were acknowledged, and at full size also for `seconds`.
+
+    Meanwhile settle the transactions of killed processes, or all actions would soon wait for them.
+    """
     began = time.monotonic()
     while proof.progress(db) < actions or (IN_FULL and time.monotonic() < began + seconds):
-        assert time.monotonic() < began + 120, "they do nothing"
+        assert time.monotonic() < began + 120, "the processes run no actions"
         proof.settle(db)
         time.sleep(0.5 if IN_FULL else 0.05)
 
 
 def _wait_until_settled(db: Db) -> None:
-    """The server ends a dead worker's transaction, and `recover` what is left of two-phase runs."""
+    """Wait until the server has ended the killed workers' transactions, and `recover` has settled two-phase runs."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         proof.settle(db)

@@ -1,4 +1,4 @@
-"""Each kind of damage is found, and mended where that can be."""
+"""Each kind of damage is found, and repaired if that is possible."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ DAMAGES: list[tuple[str, str, Any, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("code", "collection", "where", "change"), DAMAGES)
 @pytest.mark.parametrize("world", ["native"], indirect=True)
-def test_damage_is_found_and_mended(
+def test_damage_is_found_and_repaired(
     world: World, game_db: Db, code: str, collection: str, where: Any, change: dict[str, Any]
 ) -> None:
     game_db[f"game.{collection}"].update_one(where, {"$set": change})
     found = {problem.code: problem for problem in find_problems(game_db)}
     assert found[code].repairable or code == "unreserved-name"
-    for _ in range(3):  # what one mends may show another
+    for _ in range(3):  # one repair may reveal another problem
         repair(game_db)
     assert not list(find_problems(game_db))
 
@@ -57,19 +57,21 @@ def test_damage_is_found_and_mended(
     ("code", "change"), [("nowhere", {"location.id": "atlantis"}), ("gold-not-conserved", {"gold": 7})]
 )
 @pytest.mark.parametrize("world", ["native"], indirect=True)
-def test_what_a_person_must_decide_is_told(world: World, game_db: Db, code: str, change: dict[str, Any]) -> None:
+def test_a_problem_that_a_person_must_decide_is_still_reported_after_a_repair(
+    world: World, game_db: Db, code: str, change: dict[str, Any]
+) -> None:
     game_db["game.characters"].update_one({"_id": "bob"}, {"$set": change})
     repair(game_db)
     assert code in {problem.code for problem in find_problems(game_db)}
 
 
-def test_a_server_that_is_too_slow_makes_no_document_unreadable(own_db: Db, failing: Any) -> None:
-    """Whichever read of the audit it is that takes too long."""
+def test_a_slow_server_is_not_reported_as_a_malformed_document(own_db: Db, failing: Any) -> None:
+    """Any single read of the audit may time out."""
     schema.apply(own_db, ALL)
     World(own_db).create_location("hall", description="A hall.")
     own_db["game.locations"].update_one({"_id": "hall"}, {"$set": {"thing_count": 9}})
-    told: list[str] = []
+    codes: list[str] = []
     for number in range(20):
         with failing(["find"], mode={"skip": number}, errorCode=50), suppress(ExecutionTimeout):
-            told.extend(problem.code for problem in find_problems(own_db))
-    assert set(told) == {"wrong-room"}
+            codes.extend(problem.code for problem in find_problems(own_db))
+    assert set(codes) == {"wrong-room"}

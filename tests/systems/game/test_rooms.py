@@ -60,7 +60,8 @@ def test_every_room_is_refreshed_if_the_server_no_longer_has_the_position(world:
         pass
     world.create_item("lamp", id="lamp", location="hall")
     forgotten = {"_data": "8200000001000000012B0229296E04"}
-    game_db["followers"].update_one({"_id": "game-rooms"}, {"$set": {"place.token": forgotten}})
+    saved = {"_id": "game-rooms", "position.token": {"$exists": True}}
+    assert game_db["followers"].update_one(saved, {"$set": {"position.token": forgotten}}).modified_count == 1
     with Copies(game_db):
         wait_until(lambda: copied_things(world, "ann") == ["lamp"])
 

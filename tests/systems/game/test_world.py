@@ -1,4 +1,4 @@
-"""What characters can do, and what is refused, in both modes."""
+"""The actions of characters, and what is refused, in both modes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def everything(db: Db) -> dict[str, Any]:
     }
 
 
-def test_one_moves_to_another_room_and_is_in_no_other(world: World, game_db: Db) -> None:
+def test_a_character_who_moves_is_in_the_new_room_only(world: World, game_db: Db) -> None:
     event = world.move("ann", "n")
     assert (event["kind"], event["location_id"]) == ("arrived", "yard")
     ann = world.character("ann")
@@ -59,7 +59,7 @@ def test_one_moves_to_another_room_and_is_in_no_other(world: World, game_db: Db)
     assert not list(find_problems(game_db))
 
 
-def test_a_way_through_a_missing_exit_or_to_a_missing_room_is_refused(world: World, game_db: Db) -> None:
+def test_a_move_through_a_missing_exit_or_to_a_missing_room_is_refused(world: World, game_db: Db) -> None:
     before = everything(game_db)
     with pytest.raises(NoExit, match="no way leads west"):
         world.move("ann", "w")
@@ -70,7 +70,7 @@ def test_a_way_through_a_missing_exit_or_to_a_missing_room_is_refused(world: Wor
     assert everything(game_db) == before
 
 
-def test_a_thing_goes_from_hand_to_hand_and_is_listed_where_it_is(world: World, game_db: Db) -> None:
+def test_a_thing_is_listed_by_its_holder_only(world: World, game_db: Db) -> None:
     lamp = world.create_item("lamp", location="hall", weight=3)["_id"]
     assert ids(world.look("ann")["inventory"]) == [lamp]
     assert world.pick_up("ann", lamp)["text"] == "Ann takes lamp"
@@ -87,7 +87,7 @@ def test_a_thing_goes_from_hand_to_hand_and_is_listed_where_it_is(world: World, 
     assert not list(find_problems(game_db))
 
 
-def test_nobody_uses_what_another_one_carries(world: World, game_db: Db) -> None:
+def test_a_thing_that_another_character_carries_cannot_be_used(world: World, game_db: Db) -> None:
     world.create_item("tea", id="tea", kind="potion", character="ann")
     world.create_item("sack", id="sack", kind="container", character="bob")
     for act in (
@@ -103,7 +103,7 @@ def test_nobody_uses_what_another_one_carries(world: World, game_db: Db) -> None
     assert not list(find_problems(game_db))
 
 
-def test_stacks_split_and_merge_and_keep_their_number(world: World, game_db: Db) -> None:
+def test_stacks_split_and_merge_without_losing_pieces(world: World, game_db: Db) -> None:
     arrows = world.create_item("arrow", location="hall", qty=20, weight=1)["_id"]
     world.pick_up("ann", arrows, 5)
     world.pick_up("ann", arrows, 3)
@@ -122,7 +122,7 @@ def test_stacks_split_and_merge_and_keep_their_number(world: World, game_db: Db)
     assert not list(find_problems(game_db))
 
 
-def test_containers_nest_and_weigh_what_is_in_them(world: World, game_db: Db) -> None:
+def test_containers_nest_and_weigh_as_much_as_their_contents(world: World, game_db: Db) -> None:
     sack = world.create_item("sack", kind="container", character="ann", weight=1, capacity=50)["_id"]
     pouch = world.create_item("pouch", kind="container", container=sack, weight=1, capacity=10)["_id"]
     gem = world.create_item("gem", character="ann", weight=2)["_id"]
@@ -142,7 +142,7 @@ def test_containers_nest_and_weigh_what_is_in_them(world: World, game_db: Db) ->
     assert not list(find_problems(game_db))
 
 
-def test_a_container_goes_neither_into_itself_nor_into_what_it_holds(world: World, game_db: Db) -> None:
+def test_a_container_cannot_be_put_into_itself_or_into_its_contents(world: World, game_db: Db) -> None:
     sack = world.create_item("sack", kind="container", character="ann")["_id"]
     box = world.create_item("box", kind="container", container=sack)["_id"]
     before = everything(game_db)
@@ -169,7 +169,7 @@ def test_bags_have_limits(world: World, game_db: Db) -> None:
     assert ids(world.inventory("ann")) == ids(before["game.characters"]["ann"]["inventory"])
 
 
-def test_nobody_carries_more_than_their_strength_allows(world: World) -> None:
+def test_a_character_carries_no_more_than_the_strength_allows(world: World) -> None:
     world.create_character("Cid", id="cid", location="hall", intrinsics={"strength": 2})
     bar = world.create_item("bar", location="hall", weight=20)["_id"]
     other = world.create_item("bar", location="hall", weight=20)["_id"]
@@ -249,7 +249,7 @@ def test_gold_and_goods_change_hands_together(world: World, game_db: Db) -> None
     assert not list(find_problems(game_db))
 
 
-def test_a_trade_that_cannot_be_is_refused_and_changes_nothing(world: World, game_db: Db) -> None:
+def test_an_impossible_trade_is_refused_and_changes_nothing(world: World, game_db: Db) -> None:
     keeper = shop(world)
     crown = world.create_item("crown", character=keeper, price=1_000)["_id"]
     ring = world.create_item("ring", character="bob", price=400)["_id"]
@@ -283,7 +283,7 @@ def test_an_action_sent_twice_happens_once(world: World, game_db: Db) -> None:
     assert not list(find_problems(game_db))
 
 
-def test_names_are_taken_once(world: World, game_db: Db) -> None:
+def test_a_name_belongs_to_one_character(world: World, game_db: Db) -> None:
     with pytest.raises(NameTaken):
         world.create_character("ANN", location="hall")
     assert world.named("aNn")["_id"] == "ann"
@@ -302,7 +302,7 @@ def test_a_name_with_invisible_characters_is_refused(world: World, name: str) ->
     assert refused.value.details["field"] == "name"
 
 
-def test_what_is_said_is_told_where_it_was_said(world: World) -> None:
+def test_saying_something_is_an_event_in_the_room(world: World) -> None:
     world.say("ann", "hello <b>")
     assert world.recent("hall")[0]["text"] == "hello <b>"
     with pytest.raises(Invalid):
@@ -328,7 +328,7 @@ def test_a_wrong_thing_is_refused_with_its_field(world: World, field: str, wrong
 
 
 @pytest.mark.parametrize("mode", ["native", "two-phase"])
-def test_a_player_does_so_much_a_minute_in_whatever_process(game_db: Db, mode: Mode) -> None:
+def test_a_players_acts_per_minute_are_limited_across_processes(game_db: Db, mode: Mode) -> None:
     now = [utcnow()]
     one, other = (
         World(game_db, transactions=Transactions(game_db, mode), clock=lambda: now[0], acts_per_minute=12)

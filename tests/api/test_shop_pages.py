@@ -154,6 +154,13 @@ def test_the_admin_page_reports_what_was_done(shop: TestClient) -> None:
     )
 
 
+def test_a_category_is_not_moved_to_an_invalid_position(shop: TestClient, systems: assembly.Assembled) -> None:
+    data = {"slug": "jazz", "parent": "films", "position": "first"}
+    refused = shop.post("/shop/admin/categories/move", data=data)
+    assert (refused.status_code, "position must be a whole number" in refused.text) == (422, True)
+    assert systems.services["commerce"]["categories"].get("jazz")["ancestors"][0]["slug"] == "music"
+
+
 def test_products_are_shown_where_their_facets_cannot_be_counted(
     shop: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

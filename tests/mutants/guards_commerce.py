@@ -110,7 +110,7 @@ CARTS = [
     ),
     _expiry(
         "only reservations of missing or expired carts are returned",
-        'if statuses.get(held["_id"]["cart"], "missing") in ("missing", "expired"):',
+        'if statuses.get(reservation["_id"]["cart"], "missing") in ("missing", "expired"):',
         "if True:",
         "test_orphans_go_back_and_others_stay",
     ),

@@ -129,8 +129,8 @@ class Carts:
             raise UnknownCart(f"there is no cart {cart_id}", cart_id=cart_id)
         product = next(iter(found.pop("product")), None)
         cart = cast(Cart, found)
-        held = next((line for line in cart["items"] if line["sku"] == sku), None)
-        return cart, held or rules.new_line(cart, product, sku)
+        existing = next((line for line in cart["items"] if line["sku"] == sku), None)
+        return cart, existing or rules.new_line(cart, product, sku)
 
     @operation()
     def set_quantity(self, cart_id: str, sku: str, qty: int, *, key: str | Key | None = None) -> Cart:

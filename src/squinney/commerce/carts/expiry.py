@@ -39,9 +39,9 @@ def finish(db: Db, transactions: Transactions, cart_id: str, at: datetime) -> bo
         cart = cast(Cart | None, db["carts"].find_one(queries.CART(cart_id=cart_id)))
         if cart is None or cart["status"] != "expiring":
             return Plan([], result=False)
-        held = list(queries.RESERVED_BY.find(db, cart_id=cart_id))
+        reservations = list(queries.RESERVED_BY.find(db, cart_id=cart_id))
         closing = rules.cart_step(cart, {"status": "expired", "last_modified": at})
-        return Plan([closing, *rules.return_steps(held, at)], result=True)
+        return Plan([closing, *rules.return_steps(reservations, at)], result=True)
 
     return bool(transactions.run("cart expire", plan).result)
 
@@ -74,12 +74,12 @@ def return_orphans(db: Db, transactions: Transactions, timeout_seconds: float, a
     counts: Counter[str] = Counter()
     old = queries.OLD_RESERVATIONS.find(db, before=at - timedelta(seconds=timeout_seconds))
     for batch in _batches(old):
-        cart_ids = [held["_id"]["cart"] for held in batch]
+        cart_ids = [reservation["_id"]["cart"] for reservation in batch]
         carts = queries.CARTS_BY_ID.find(db, cart_ids=cart_ids, projection={"status": 1})
         statuses = {cart["_id"]: cart["status"] for cart in carts}
-        for held in batch:
-            if statuses.get(held["_id"]["cart"], "missing") in ("missing", "expired"):
-                counts[_return(transactions, held, at)] += 1
+        for reservation in batch:
+            if statuses.get(reservation["_id"]["cart"], "missing") in ("missing", "expired"):
+                counts[_return(transactions, reservation, at)] += 1
     return counts
 
 
@@ -88,12 +88,12 @@ def _batches(found: Iterator[Document]) -> Iterator[list[Document]]:
         yield batch
 
 
-def _return(transactions: Transactions, held: Document, at: datetime) -> str:
+def _return(transactions: Transactions, reservation: Document, at: datetime) -> str:
     # Deleting the reservation decides: of two workers, only one returns it. No cart can become active again.
     try:
-        transactions.run("orphan return", Plan(rules.return_steps([held], at)))
+        transactions.run("orphan return", Plan(rules.return_steps([reservation], at)))
     except (Conflict, NotFound) as error:
-        log.info("reservation %s was not returned: %s", held["_id"], error)
+        log.info("reservation %s was not returned: %s", reservation["_id"], error)
         return "left for later"
     return "returned"
 

@@ -95,18 +95,19 @@ def _create_order(db: Db, payment: Document) -> int:
     return 1
 
 
-def _drop_reservation(db: Db, held: Document) -> int:
+def _drop_reservation(db: Db, reservation: Document) -> int:
     """Delete a stray reservation, and add a missing movement for goods that an order sold.
 
     The check `wrong-stock`, which runs later, then corrects the counts of the stock.
     """
-    sku, cart_id = held["_id"]["sku"], held["_id"]["cart"]
+    sku, cart_id = reservation["_id"]["sku"], reservation["_id"]["cart"]
     order = db["orders"].find_one({"_id": cart_id, "items.sku": sku})
     if order:
         sold = next(line["qty"] for line in order["items"] if line["sku"] == sku)
         with suppress(DuplicateKeyError):  # the movement exists already
             db["movements"].insert_one(dict(rules.order_movement(cart_id, sku, "sold", -sold, order["placed_at"])))
-    return db["reservations"].delete_one({"_id": held["_id"], "qty": held["qty"], **UNLOCKED}).deleted_count
+    where = {"_id": reservation["_id"], "qty": reservation["qty"], **UNLOCKED}
+    return db["reservations"].delete_one(where).deleted_count
 
 
 def _reopen(db: Db, cart: Document) -> int:
@@ -115,10 +116,10 @@ def _reopen(db: Db, cart: Document) -> int:
 
 def _set_items(db: Db, cart: Document) -> int:
     """Set the lines to the quantities of the reservations, and delete reservations without a line."""
-    held = dict(cart["reserved"])
-    lines = [{**line, "qty": held.pop(line["sku"])} for line in cart["items"] if line["sku"] in held]
+    reserved = dict(cart["reserved"])
+    lines = [{**line, "qty": reserved.pop(line["sku"])} for line in cart["items"] if line["sku"] in reserved]
     done = _set_cart(db, cart, {"items": lines})
-    for sku, qty in held.items() if done else ():
+    for sku, qty in reserved.items() if done else ():
         db["reservations"].delete_one({"_id": {"sku": sku, "cart": cart["_id"]}, "qty": qty, **UNLOCKED})
     return done
 

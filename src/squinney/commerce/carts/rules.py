@@ -178,10 +178,10 @@ def quantity_plan(cart: Cart, line: Line, qty: int, at: datetime) -> Plan:
 def return_steps(reservations: Sequence[Mapping[str, Any]], at: datetime) -> list[Step]:
     """Return the steps that delete the reservations and make their units available again."""
     steps = []
-    for held in reservations:
-        sku, cart_id = held["_id"]["sku"], held["_id"]["cart"]
-        steps.append(return_step(sku, held["qty"]))
-        steps.append(reservation_step(cart_id, sku, held["qty"], 0, at))
+    for reservation in reservations:
+        sku, cart_id = reservation["_id"]["sku"], reservation["_id"]["cart"]
+        steps.append(return_step(sku, reservation["qty"]))
+        steps.append(reservation_step(cart_id, sku, reservation["qty"], 0, at))
     return steps
 
 

@@ -22,7 +22,6 @@ from squinney.patterns.paging import Page
 
 # The server merges up to 200 index ranges in order, and sorts more in memory. Equality with null needs two ranges.
 CATEGORIES_AT_ONCE = 50
-SortKey = tuple[bool, Any, str]
 
 
 def ids_below(db: Db, slug: str) -> list[str]:
@@ -90,7 +89,7 @@ def queries_after(query: Query, last: Document | None) -> list[Query]:
     return [ties, replace(query, where=lambda: {**query(), field: beyond})]
 
 
-def _sort_key(product: Mapping[str, Any], field: str) -> SortKey:
+def _sort_key(product: Mapping[str, Any], field: str) -> tuple[bool, Any, str]:
     value = value_at(product, field)
     return value is not None, value if value is not None else 0, str(product["_id"])
 

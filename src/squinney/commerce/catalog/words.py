@@ -33,7 +33,7 @@ def _folded(text: str) -> str:
 
 
 def parts_of(texts: Iterable[str]) -> str:
-    """Return each letter and each pair of adjacent letters of the texts in scripts without spaces; empty if none is.
+    """Return the letters, and the pairs of adjacent letters, of all runs in scripts without spaces; else empty.
 
     The server's text index treats a run of such letters as one word; the parts make its inside searchable.
     """

@@ -130,7 +130,7 @@ def edit_to_remove(sku: str) -> Edit:
 def order_fixed(order: Order) -> OrderFixed:
     """Return the error for a change of an order that cannot change."""
     if order["status"] == "placed":
-        return OrderFixed("the lines of a paid order cannot change; cancel the order instead")
+        return OrderFixed("a paid order cannot be changed or deleted; cancel it instead")
     return OrderFixed(f"the order is {order['status']}", order_id=order["_id"], status=order["status"])
 
 

@@ -250,7 +250,7 @@ class Orders:
         if order["status"] != "placed":
             return Plan([])
         if payment["state"] != "captured":
-            raise order_fixed(order)
+            raise OrderFixed(f"the payment of the order is {payment['state']}, not captured", order_id=order_id)
         refund_due = {"state": "refunding", "refunding_at": self._clock()}
         return Plan([order_step(order, {"status": "cancelling"}), cart_rules.payment_step(payment, refund_due)])
 

@@ -123,8 +123,12 @@ def add_category(request: Request, shop: ShopDep, name: Text, key: Text, parent:
 @router.post("/categories/move", response_class=HTMLResponse)
 def move_category(request: Request, shop: ShopDep, slug: Text, parent: Text = "", position: Text = "") -> Response:
     """Move a category; the page sends this form also after drag and drop."""
-    number = int(position) if position.isascii() and position.isdigit() and len(position) < 9 else None
-    move = partial(shop.categories.move, slug, parent or None, number)
+
+    def move() -> None:
+        if position and not (position.isascii() and position.isdigit() and len(position) < 9):
+            raise Invalid("position must be a whole number from 0 to 99999999", field="position")
+        shop.categories.move(slug, parent or None, int(position) if position else None)
+
     return _done_or_error(request, shop, move, f"“{slug}” was moved.")
 
 

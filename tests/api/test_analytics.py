@@ -56,7 +56,7 @@ def test_days_and_paths_come_in_pages_however_long_a_path_is(site: TestClient) -
     ]
 
 
-def test_a_number_that_is_none_is_named_and_stops_no_reader(site: TestClient) -> None:
+def test_a_number_that_is_not_finite_is_reported_and_breaks_no_reader(site: TestClient) -> None:
     body = f'{{"events": [{{"time": "{EVENT["time"]}", "seconds": 1e999}}, {{"time": "{EVENT["time"]}"}}]}}'
     stored = site.post("/api/analytics/events", content=body, headers={"content-type": "application/json"})
     assert stored.json() == {"stored": 1, "failures": [{"index": 0, "reason": "seconds must be a finite number"}]}
@@ -144,13 +144,13 @@ def test_one_sites_page_shows_no_bytes_of_another(site: TestClient, systems: ass
         ("imports", {"cursor": "nonsense"}, "cursor"),
     ],
 )
-def test_bad_questions_are_one_problem(site: TestClient, path: str, parameters: dict[str, Any], said: str) -> None:
+def test_a_bad_request_gives_one_problem(site: TestClient, path: str, parameters: dict[str, Any], said: str) -> None:
     answer = site.get(f"/api/analytics/{path}", params=parameters)
     assert answer.status_code == 422, answer.text
     assert said in answer.json()["detail"]
 
 
-def test_the_page_shows_everything_and_its_charts_move(site: TestClient, systems: assembly.Assembled) -> None:
+def test_the_page_shows_everything_and_its_charts_are_updated(site: TestClient, systems: assembly.Assembled) -> None:
     hits = systems.services["analytics"]["hits"]
     hits.record("s", "/<b>", utcnow(), 3)
     page = site.get("/analytics", headers={"accept": "text/html"})
@@ -177,7 +177,7 @@ def test_each_chart_has_as_many_bars_as_it_says(site: TestClient, until: str, ti
 
 
 @pytest.mark.parametrize("until", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
-def test_the_ends_of_time_are_answered(site: TestClient, until: str) -> None:
+def test_the_first_and_last_years_are_accepted(site: TestClient, until: str) -> None:
     assert site.get("/analytics", params={"until": until, "days": 3_660}).status_code == 422
     asked = {"start": until, "end": until.replace("01T", "02T").replace("59Z", "59.9Z"), "page": "/"}
     for path in ("series", "series.csv", "events", "events/by-day-and-path", "events/by-status", "rollups/daily?key=a"):
@@ -228,7 +228,7 @@ def test_csv_from_the_page(site: TestClient, systems: assembly.Assembled) -> Non
         ("hits", {"hits": [{"site": "s", "page": "/", "at": "2026-01-01T00:00:00Z"}]}, Hits, "record_many"),
     ],
 )
-def test_who_records_waits_ten_seconds_and_no_minute_for_a_mongodb_that_is_away(
+def test_recording_waits_only_ten_seconds_for_an_unreachable_mongodb(
     site: TestClient, monkeypatch: pytest.MonkeyPatch, path: str, body: Any, where: type, method: str
 ) -> None:
     left = []

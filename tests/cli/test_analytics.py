@@ -1,4 +1,4 @@
-"""Analytics, as a person types it."""
+"""The commands of `squinney analytics`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_log_from_import_to_roll_up(squinney: Any, db: Db, tmp_path: Path) -> 
     assert "sessions changed, of 9 hosts" in squinney("analytics", "sessions").stdout
 
 
-def test_the_only_site_need_not_be_named_and_of_several_one_must_be(squinney: Any, db: Db) -> None:
+def test_site_is_optional_only_if_there_is_one(squinney: Any, db: Db) -> None:
     assert squinney("analytics", "top").stdout == "no hits yet\n"
     hits = Hits(db)
     hits.record("s", "/a", datetime(2015, 5, 17, 10, tzinfo=UTC), 7)
@@ -69,7 +69,7 @@ def test_the_only_site_need_not_be_named_and_of_several_one_must_be(squinney: An
         assert (refused.returncode, refused.stderr) == (2, "squinney: choose one of the sites with --site: other, s\n")
 
 
-def test_one_source_is_one_log(squinney: Any, db: Db, tmp_path: Path) -> None:
+def test_source_allows_only_one_log(squinney: Any, db: Db, tmp_path: Path) -> None:
     logs = [tmp_path / "a.log", tmp_path / os.fsdecode(b"caf\xe9.log")]
     for number, path in enumerate(logs):
         path.write_text("".join(line(n, f"/{number}") for n in range(3)))
@@ -116,7 +116,7 @@ def test_bad_input_is_one_sentence(squinney: Any, tmp_path: Path) -> None:
         assert result.stderr.count("\n") == 1
 
 
-def test_sessions_of_a_year_in_the_zone_asked_for(squinney: Any, tmp_path: Path) -> None:
+def test_sessions_of_a_year_in_the_requested_time_zone(squinney: Any, tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_text(line(0) + line(60))
     squinney("analytics", "import", str(path))
@@ -124,7 +124,7 @@ def test_sessions_of_a_year_in_the_zone_asked_for(squinney: Any, tmp_path: Path)
     assert {row["year"] for row in json.loads(asked.stdout)["longest"]} == {2015}
 
 
-def test_sessions_in_a_zone_at_half_hours(squinney: Any, tmp_path: Path) -> None:
+def test_sessions_in_a_zone_with_an_offset_of_half_an_hour(squinney: Any, tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_text(line(0) + line(60))
     squinney("analytics", "import", str(path))

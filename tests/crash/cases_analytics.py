@@ -1,4 +1,4 @@
-"""Analytics under the sweep."""
+"""The crash cases of analytics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _nothing(db: Db) -> Any:
 
 
 def _import(db: Db, mode: Mode, state: Any) -> None:
-    """In chunks of a few lines, so that there are several checkpoints."""
+    """Import in chunks of a few lines, so that there are several checkpoints."""
     import_stream(EventPartitions(db), io.BytesIO(LOG), Options(name="log", site="s", chunk_bytes=400))
 
 
@@ -102,7 +102,7 @@ def _preallocate(db: Db, mode: Mode, state: Any) -> None:
 
 
 def _counted_whole_or_not(db: Db, state: Any) -> None:
-    """The day and the month agree: `find_problems` says so. The sum is all or nothing."""
+    """The day equals the month, as `find_problems` also checks, and all hits are counted or none."""
     totals = {name: sum(one["total"] for one in db[name].find()) for name in ("hits.daily", "hits.monthly")}
     assert totals["hits.daily"] == totals["hits.monthly"]
     assert totals["hits.daily"] in (0, 3)
@@ -155,7 +155,7 @@ def _nothing_lost(db: Db, state: Any) -> None:
 
 
 def _to_drop(db: Db) -> Any:
-    """Rotated days that were closed long ago."""
+    """Prepare rotated days that were closed long ago."""
     state = _rotated(db)
     long_ago = datetime(2026, 4, 1, tzinfo=UTC)
     closed = {"keep_seconds": 60, "closed_before": long_ago, "closed_at": long_ago}

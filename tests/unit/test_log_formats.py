@@ -1,4 +1,4 @@
-"""Formats that users have. Above each line stands the page of the format's own documentation that its shape is from."""
+"""Log formats in use. The comment above each line names the documentation page of its format."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ TRAEFIK_CLF = (
         (ELB_SSL, "elb", {"host": "192.168.131.39", "path": None, "status": None, "bytes": 502}),
     ],
 )
-def test_a_line_is_told_and_read(line, format, wanted):
+def test_a_line_is_detected_and_parsed(line, format, wanted):
     assert detect(["garbage", line]) == format
     event = parser_for(format)(line)
     assert {name: event.get(name) for name in wanted} == wanted
@@ -142,7 +142,7 @@ def test_times_of_load_balancers():
     assert parser_for("elb")(ELB)["time"] == datetime(2015, 5, 13, 23, 39, 43, 945958, tzinfo=UTC)
 
 
-def test_a_dash_for_a_whole_request_is_none():
+def test_a_dash_as_request_is_absent():
     line = ELB.replace("GET http://www.example.com:80/ HTTP/1.1", "- - - ")
     assert "path" not in parser_for("elb")(line)
 
@@ -152,8 +152,8 @@ def test_a_dash_for_a_whole_request_is_none():
 
 # Before that it is one address or name with no space in it, and nobody can tell.
 @pytest.mark.parametrize("cut", range(len("127.0.0.1 - frank "), len(COMBINED)))
-def test_two_lines_glued_together_are_dummy_hash(cut):
-    """A line cut anywhere with another behind it was stored under the first one's visitor."""
+def test_two_lines_glued_together_are_rejected(cut):
+    """Regression: a truncated line followed by another one was stored as an event of the first line's visitor."""
     second = COMBINED.replace("127.0.0.1", "203.0.113.7").replace("frank", "-")
     glued = COMBINED[:cut] + second
     for format in ("combined", "common", "auto"):
@@ -161,12 +161,12 @@ def test_two_lines_glued_together_are_dummy_hash(cut):
             parser_for(format)(glued)
 
 
-def test_a_cut_within_the_name_is_seen():
+def test_a_cut_within_the_user_name_is_rejected():
     with pytest.raises(Malformed, match="two lines in one"):
         parser_for("combined")("127.0.0.1 - fra" + COMBINED)
 
 
-def test_a_name_may_hold_spaces():
+def test_a_user_name_may_contain_spaces():
     assert parser_for("combined")(COMBINED.replace("frank", "frank n furter"))["user"] == "frank n furter"
 
 
@@ -208,7 +208,7 @@ def test_a_format_string(format, line, wanted):
 
 
 @pytest.mark.parametrize("format", ["$remote_addr $status", "%h %s", "%{%Y}t %h", "$time_local$status", "%%t"])
-def test_a_format_string_that_will_not_do(format):
+def test_a_bad_format_string_is_refused(format):
     with pytest.raises(Invalid) as caught:
         parser_for(format)
     assert caught.value.details["field"] == "format"
@@ -256,14 +256,14 @@ def test_a_format_string_that_will_not_do(format):
         ),
     ],
 )
-def test_json_needs_no_map(line, wanted):
+def test_json_of_known_servers_needs_no_map(line, wanted):
     assert detect([line]) == "json"
     event = parser_for("json")(line)
     assert {name: event.get(name) for name in wanted} == wanted
     assert "user" not in event
 
 
-def test_what_is_in_no_format_says_what_was_tried():
+def test_a_line_in_no_format_is_rejected_with_the_formats_tried():
     with pytest.raises(Malformed) as caught:
         parse_any("dear diary")
     assert all(name in str(caught.value) for name in (*DETECTED, "w3c"))
@@ -347,7 +347,7 @@ def test_iis_with_all_fields_of_a_shared_server():
     assert event["referer"] == "http://weblogs.example/a.aspx"
 
 
-def test_a_day_that_is_in_the_header_alone():
+def test_a_date_that_is_only_in_the_header():
     days = [event["time"] for event in read([*DRAFT, "#Date: 1996-01-13 00:00:00", "00:00:01 GET /b"])]
     assert days == [
         datetime(1996, 1, 12, 0, 34, 23, tzinfo=UTC),

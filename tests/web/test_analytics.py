@@ -1,4 +1,4 @@
-"""The charts, while a log is followed, in a browser."""
+"""The charts in a browser while a log is being followed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Analytics on a database of its own, and the real log where it is at hand."""
+"""Fixtures: a database with the collections of analytics, and the real log if it is available."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ JUNE = datetime(2015, 6, 1, tzinfo=UTC)
 
 
 def sample_folder() -> Path | None:
-    """Where the sample data is: `SQUINNEY_TEST_DATA`, or `shared/data` beside the clone or one level up."""
+    """Return the folder of the sample data: `SQUINNEY_TEST_DATA`, or `shared/data` in a folder above the clone."""
     given = os.environ.get("SQUINNEY_TEST_DATA")
-    places = [Path(given)] if given else [parent / "shared" / "data" for parent in ROOT.parents]
-    return next((place for place in places if (place / "access.log.gz").exists()), None)
+    folders = [Path(given)] if given else [parent / "shared" / "data" for parent in ROOT.parents]
+    return next((folder for folder in folders if (folder / "access.log.gz").exists()), None)
 
 
 @pytest.fixture(scope="session")
@@ -31,13 +31,13 @@ def real_log_gz() -> Path:
     """10,000 lines of a real Apache combined log, compressed."""
     folder = sample_folder()
     if folder is None:
-        pytest.skip("the sample log is not here: set SQUINNEY_TEST_DATA to the folder with access.log.gz")
+        pytest.skip("the sample log was not found: set SQUINNEY_TEST_DATA to the folder with access.log.gz")
     return folder / "access.log.gz"
 
 
 @pytest.fixture(scope="session")
 def real_log(real_log_gz: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same log, plain."""
+    """The same log, decompressed."""
     path = tmp_path_factory.mktemp("log") / "access.log"
     path.write_bytes(gzip.decompress(real_log_gz.read_bytes()))
     return path
@@ -51,7 +51,7 @@ def analytics_db(prepared: Prepared) -> Db:
 
 @pytest.fixture
 def keyed_db(prepared: Prepared) -> Db:
-    """The same with the records of idempotency keys."""
+    """A database with the collections of analytics and of idempotency keys."""
     return prepared([*transactions.COLLECTIONS, *COLLECTIONS])
 
 

@@ -1,4 +1,4 @@
-"""The short way from a line to BSON makes the same bytes as the careful way, or leaves the line to it."""
+"""The fast path from a line to BSON gives the same bytes as the general path, or None."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SOURCE = "0123456789abcdef"
 USUAL = b'203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET /a?x=1 HTTP/1.1" 200 12 "http://r/" "Mozilla/5.0 (X11)"'
 
 
-def carefully(
+def encode_generally(
     line: bytes, offset: int, fields: set[str] | None = None, site: str = "", format: str = "combined"
 ) -> bytes:
-    """The event as it is made from text, by way of a dict."""
+    """Encode the line on the general path, with a string and a dict."""
     event = FORMATS[format](as_text(line))
     assert event is not None
     if site:
@@ -32,14 +32,14 @@ def carefully(
     return bson.encode({"_id": event.pop("_id"), **event})
 
 
-def test_every_line_of_the_real_log_but_four_takes_the_short_way(real_log: Path) -> None:
+def test_all_but_four_lines_of_the_real_log_take_the_fast_path(real_log: Path) -> None:
     encode, offset, left = encoder(SOURCE), 0, 0
     for line in real_log.read_bytes().splitlines(keepends=True):
         encoded = encode(line.rstrip(b"\n"), offset)
         if encoded is None:
             left += 1
         else:
-            assert encoded == carefully(line.rstrip(b"\n"), offset), line
+            assert encoded == encode_generally(line.rstrip(b"\n"), offset), line
         offset += len(line)
     assert left == 4
 
@@ -61,7 +61,7 @@ TIME = st.sampled_from(
 
 @st.composite
 def lines(draw: st.DrawFn) -> bytes:
-    """Lines that look like the combined format, with anything at all in their fields."""
+    """Generate lines that look like the combined format, with arbitrary bytes in their fields."""
     host, user, path, query, referer, agent = (draw(PART) for _ in range(6))
     method = draw(st.sampled_from([b"GET", b"POST", b"get", b"-", b"PROPFIND"]))
     status = draw(st.sampled_from([b"200", b"404", b"20"]))
@@ -85,16 +85,16 @@ FIELDS = st.none() | st.sets(st.sampled_from(["host", "path", "bytes", "status",
 @given(st.one_of(WORD, st.sampled_from([*ODD, b"a.org:80", b"a.org:x"])), lines(), FIELDS)
 @example(b"a.org:80", USUAL, None)
 @example(b"-", USUAL, None)
-def test_any_line_of_a_virtual_host_gives_the_same_bytes_or_is_left(
+def test_any_line_with_a_virtual_host_gives_the_same_bytes_or_none(
     host: bytes, line: bytes, fields: set[str] | None
 ) -> None:
     line = host + b" " + line
     encoded = encoder(SOURCE, fields, "other.org", vhost=True)(line, 7)
     if encoded is not None:
-        assert encoded == carefully(line, 7, fields, "other.org", "vhost_combined")
+        assert encoded == encode_generally(line, 7, fields, "other.org", "vhost_combined")
 
 
-def test_an_everyday_line_of_a_virtual_host_takes_the_short_way() -> None:
+def test_a_common_line_with_a_virtual_host_takes_the_fast_path() -> None:
     encoded = encoder(SOURCE, {"host"}, vhost=True)(b"example.org:80 " + USUAL, 7)
     assert bson.decode(encoded or b"")["site"] == "example.org"
 
@@ -104,24 +104,24 @@ def test_an_everyday_line_of_a_virtual_host_takes_the_short_way() -> None:
 @example(USUAL, 2**48, None)
 @example(USUAL.replace(b" 12 ", b" - "), 1, None)
 @example(USUAL.replace(b"203.0.113.7", b"-"), 1, None)
-def test_any_line_gives_the_same_bytes_or_is_left(line: bytes, offset: int, fields: set[str] | None) -> None:
+def test_any_line_gives_the_same_bytes_or_none(line: bytes, offset: int, fields: set[str] | None) -> None:
     encode = encoder(SOURCE, fields)
     for _ in range(2):  # the second time from what was kept
         encoded = encode(line, offset)
         if encoded is None:
             continue
         try:
-            assert encoded == carefully(line, offset, fields)
+            assert encoded == encode_generally(line, offset, fields)
         except Malformed:
             pytest.fail(f"{line!r} is no event")
 
 
 @pytest.mark.parametrize("site", ["", "example.org", "bücher.example"])
-def test_an_everyday_line_takes_the_short_way(site: str) -> None:
-    assert encoder(SOURCE, {"host"}, site)(USUAL, 7) == carefully(USUAL, 7, {"host"}, site)
+def test_a_common_line_takes_the_fast_path(site: str) -> None:
+    assert encoder(SOURCE, {"host"}, site)(USUAL, 7) == encode_generally(USUAL, 7, {"host"}, site)
 
 
-def test_what_is_kept_of_a_strange_log_is_bounded() -> None:
+def test_the_cache_is_bounded() -> None:
     seen = _Cache(lambda value: value + b"!")
     for number in range(10_000):
         assert seen[b"%d" % number] == b"%d!" % number

@@ -69,7 +69,7 @@ def test_every_failed_event_of_a_batch_is_reported(log: EventLog) -> None:
     assert [(failure.index, failure.reason.split()[0]) for failure in recorded.failures] == [(1, "status"), (4, "time")]
 
 
-def test_what_the_server_refuses_is_reported_each(log: EventLog, analytics_db: Db) -> None:
+def test_each_event_that_the_server_refuses_is_reported(log: EventLog, analytics_db: Db) -> None:
     analytics_db.command("collMod", "events", validator={"path": {"$ne": "/bad"}})
     recorded = log.record_many([{"time": AT, "path": "/bad" if n % 2 else "/good"} for n in range(6)])
     assert recorded.stored == 3
@@ -100,7 +100,7 @@ def test_readers_are_in_the_order_of_time_and_exclude_the_end(log: EventLog) -> 
     assert [event["time"].second for event in log.by_host("h1", MAY, JUNE)] == [4, 6]
 
 
-def test_pages_reach_everything_once_even_in_one_crowded_instant(log: EventLog) -> None:
+def test_pages_contain_each_event_once_even_if_many_have_the_same_time(log: EventLog) -> None:
     log.record_many([{"time": AT + timedelta(seconds=n // 7), "path": "/", "bytes": n} for n in range(50)])
     seen, start = [], MAY
     while True:
@@ -113,7 +113,7 @@ def test_pages_reach_everything_once_even_in_one_crowded_instant(log: EventLog) 
 
 
 @pytest.mark.parametrize("reader", ["by_path", "by_host"])
-def test_readers_refuse_what_is_no_name_and_times_without_a_zone(log: EventLog, reader: str) -> None:
+def test_readers_refuse_bad_names_and_naive_times(log: EventLog, reader: str) -> None:
     read = getattr(log, reader)
     for arguments in (({"$ne": None},), (None,), ("/", AT.replace(tzinfo=None)), ("/", None, AT.date())):
         with pytest.raises(Invalid):
@@ -122,7 +122,7 @@ def test_readers_refuse_what_is_no_name_and_times_without_a_zone(log: EventLog, 
         log.page(AT, AT, path=["/"])  # type: ignore[arg-type]
 
 
-def test_index_sizes_names_each_index(log: EventLog) -> None:
+def test_index_sizes_lists_each_index(log: EventLog) -> None:
     log.record({"time": AT, "path": "/"})
     assert set(log.index_sizes()) == {"_id_", "path_1_time_1", "host_1_time_1", "time_1", "arrived_1"}
 

@@ -1,4 +1,4 @@
-"""Hits fed from the event log are exactly the events, through kills at any point."""
+"""Hits fed from the event log equal the events, even after kills at any point."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ time.sleep(60)
 
 
 def hits_by_minute_and_page(db: Db) -> Counter[tuple[datetime, str]]:
-    """Everything that the day documents count."""
+    """Return all hits of the day documents."""
     found: Counter[tuple[datetime, str]] = Counter()
     for day in db["hits.daily"].find():
         for hour, minutes in day["minute"].items():
@@ -64,7 +64,7 @@ def hits_by_minute_and_page(db: Db) -> Counter[tuple[datetime, str]]:
 
 
 def events_by_minute_and_page(db: Db) -> Counter[tuple[datetime, str]]:
-    """What they should count."""
+    """Return the hits that the events should give."""
     return Counter((event["time"].replace(second=0), event["path"]) for event in db["events"].find())
 
 
@@ -106,7 +106,7 @@ def test_a_batch_reads_no_more_than_it_counts(log: EventLog, analytics_db: Db, m
     assert "getMore" not in commands.names
 
 
-def test_what_died_between_checkpoint_and_feed_is_fed_by_the_next_import(
+def test_events_not_fed_because_of_a_crash_are_fed_by_the_next_import(
     log: EventLog, analytics_db: Db, tmp_path: Path
 ) -> None:
     path = tmp_path / "access.log"
@@ -120,14 +120,14 @@ def test_what_died_between_checkpoint_and_feed_is_fed_by_the_next_import(
     assert Hits(analytics_db).site_total("s", MAY, JUNE) == 25
 
 
-def test_what_was_recorded_live_is_never_fed(log: EventLog, analytics_db: Db) -> None:
+def test_recorded_events_are_never_fed(log: EventLog, analytics_db: Db) -> None:
     log.record({"time": MAY, "path": "/live"})
     source = log.import_file(io.BytesIO(line(path="/logged").encode())).source["_id"]
     feed_hits(analytics_db, source)
     assert [row["page"] for row in Hits(analytics_db).top_pages("", MAY, JUNE)] == ["/logged"]
 
 
-def test_an_unknown_source_is_named(analytics_db: Db) -> None:
+def test_an_unknown_source_is_reported(analytics_db: Db) -> None:
     with pytest.raises(UnknownSource, match="nowhere"):
         feed_hits(analytics_db, "nowhere")
 
@@ -152,13 +152,13 @@ def test_two_feeders_and_a_live_recorder_count_each_hit_once(log: EventLog, anal
 
 
 @heavy
-def test_killed_again_and_again_hits_equal_the_events(
+def test_hits_equal_the_events_after_repeated_kills(
     log: EventLog, analytics_db: Db, real_log: Path, mongod: Embedded
 ) -> None:
-    chance = random.Random(7)
+    rng = random.Random(7)
     counted = []
     for _ in range(KILLS):
-        run_until_killed(FEEDING, mongod.uri, analytics_db.name, str(real_log), chance=chance)
+        run_until_killed(FEEDING, mongod.uri, analytics_db.name, str(real_log), rng=rng)
         counted.append(hits_by_minute_and_page(analytics_db).total())
     assert any(0 < total < 9_999 for total in counted)  # they died in the middle of it
     imported = log.import_file(real_log)

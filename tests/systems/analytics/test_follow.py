@@ -25,7 +25,7 @@ Failing = Callable[..., AbstractContextManager[None]]
 
 
 class Writer:
-    """A web server's log: numbered lines, so that each can be looked for."""
+    """A web server that writes numbered lines, so that each line can be checked."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,7 +48,7 @@ def writer(tmp_path: Path) -> Writer:
 
 @pytest.fixture
 def following(analytics_db: Db, writer: Writer) -> Iterator[None]:
-    """Someone follows the log."""
+    """Follow the log in a thread."""
     stop = threading.Event()
     log = EventLog(analytics_db)
     thread = threading.Thread(target=log.follow, args=(writer.path,), kwargs={"stop": stop, "poll_seconds": 0.02})
@@ -59,7 +59,7 @@ def following(analytics_db: Db, writer: Writer) -> Iterator[None]:
 
 
 def wait_for(log: EventLog, numbers: range) -> None:
-    """Until every line has arrived, once."""
+    """Wait until every line is stored once."""
     until = time.monotonic() + 20
     while (found := sorted(event["bytes"] for event in log.between(MAY, JUNE))) != list(numbers):
         assert time.monotonic() < until, found
@@ -74,7 +74,7 @@ def test_a_growing_file(log: EventLog, writer: Writer) -> None:
 
 
 @pytest.mark.usefixtures("following")
-def test_a_line_is_read_when_it_is_whole(log: EventLog, writer: Writer) -> None:
+def test_a_line_is_imported_when_it_is_complete(log: EventLog, writer: Writer) -> None:
     writer.write(3)
     whole = line(3)
     with writer.path.open("a") as file:
@@ -89,7 +89,7 @@ def test_a_line_is_read_when_it_is_whole(log: EventLog, writer: Writer) -> None:
 
 @pytest.mark.usefixtures("following")
 def test_rotation_by_rename(log: EventLog, writer: Writer) -> None:
-    """The server goes on writing to the renamed file for a moment."""
+    """The server keeps writing to the renamed file for a moment."""
     writer.write(20)
     wait_for(log, range(20))
     rotated = writer.path.with_name("access.log.1")
@@ -105,7 +105,7 @@ def test_rotation_by_rename(log: EventLog, writer: Writer) -> None:
 
 @pytest.mark.usefixtures("following")
 def test_rotation_by_copy_and_truncate(log: EventLog, writer: Writer) -> None:
-    """What was written right before the cut is in the copy only; GoAccess 1.7 counts such a copy twice."""
+    """Lines written just before the truncation are only in the copy; GoAccess 1.7 counts such a copy twice."""
     for _ in range(3):
         writer.write(20)
         wait_for(log, range(writer.written))
@@ -117,7 +117,7 @@ def test_rotation_by_copy_and_truncate(log: EventLog, writer: Writer) -> None:
     assert len(log.imports().items) == 4
 
 
-def test_following_again_goes_on(log: EventLog, writer: Writer) -> None:
+def test_following_again_continues(log: EventLog, writer: Writer) -> None:
     writer.write(10)
     stop = threading.Event()
     stop.set()
@@ -129,7 +129,7 @@ def test_following_again_goes_on(log: EventLog, writer: Writer) -> None:
 
 
 def rotate(writer: Writer, *, compress: bool = False) -> None:
-    """As logrotate does, by rename; from the second on they may be compressed."""
+    """Rotate by rename, as logrotate does; from the second one on, the rotated logs may be compressed."""
     folder, name = writer.path.parent, writer.path.name
     for number in (2, 1):
         for old in folder.glob(f"{name}.{number}*"):
@@ -177,7 +177,7 @@ def test_rotations_while_mongodb_is_away(own_db: Db, failing: Failing, writer: W
 
 
 @pytest.mark.timeout(20)
-def test_what_cannot_be_followed(log: EventLog, tmp_path: Path) -> None:
+def test_bad_arguments_of_follow_are_refused(log: EventLog, tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="directory"):
         log.follow(tmp_path)
     with pytest.raises(Invalid, match="identified by its content"):
@@ -189,7 +189,7 @@ def test_what_cannot_be_followed(log: EventLog, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("following")
 def test_the_renamed_log_is_written_to_while_the_new_one_has_lines(log: EventLog, writer: Writer) -> None:
-    """As Apache does after a graceful restart, until its old children have ended."""
+    """Apache does this after a graceful restart, until its old processes have ended."""
     writer.write(10)
     wait_for(log, range(10))
     rotated = writer.path.with_name("access.log.1")
@@ -206,8 +206,8 @@ def test_the_renamed_log_is_written_to_while_the_new_one_has_lines(log: EventLog
 
 @pytest.mark.usefixtures("following")
 @pytest.mark.parametrize("name", ["access.log-20150517", "access-20150517.log"])
-def test_a_copy_with_a_date_for_its_name(log: EventLog, writer: Writer, name: str) -> None:
-    """logrotate's `dateext` with `copytruncate`: what was written right before the cut is in the copy only."""
+def test_a_rotated_copy_with_a_date_in_its_name(log: EventLog, writer: Writer, name: str) -> None:
+    """With logrotate's `dateext` and `copytruncate`, lines written just before the truncation are only in the copy."""
     for number in range(2):
         writer.write(20)
         wait_for(log, range(writer.written))
@@ -222,10 +222,10 @@ def test_a_copy_with_a_date_for_its_name(log: EventLog, writer: Writer, name: st
 @pytest.mark.parametrize(
     "moment", ["squinney.analytics.events.sources.find", "squinney.analytics.events.imports.chunks"]
 )
-def test_a_log_that_is_cut_while_it_is_looked_at(
+def test_a_log_that_is_truncated_while_it_is_compared(
     log: EventLog, writer: Writer, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    """What is read then is of another log than the head: as one log, its lines would come twice, or be lost."""
+    """The rest that is read then belongs to another log; as one log, its lines would be stored twice or lost."""
     writer.write(20)
     log.import_file(writer.path)
     writer.write(5)
@@ -253,8 +253,8 @@ def test_a_log_that_is_cut_while_it_is_looked_at(
 
 
 @pytest.mark.usefixtures("following")
-def test_a_hole_where_the_cut_log_was(log: EventLog, writer: Writer) -> None:
-    """The server writes on at its old place in a file that was cut: what is before it reads as NULs."""
+def test_a_truncated_log_with_a_hole(log: EventLog, writer: Writer) -> None:
+    """A server that keeps writing at its old position in a truncated file leaves a hole of NUL bytes."""
     writer.write(20)
     wait_for(log, range(20))
     length = writer.path.stat().st_size

@@ -1,4 +1,4 @@
-"""A first try with the wrong options, taken back and repeated."""
+"""Imports that are forgotten and repeated, and other corrections of a first import."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 
 
-def test_an_import_with_the_wrong_site_is_taken_back_and_repeated(log: EventLog, analytics_db: Db) -> None:
+def test_an_import_with_the_wrong_site_is_forgotten_and_repeated(log: EventLog, analytics_db: Db) -> None:
     other = log.import_file(io.BytesIO(line(7, path="/other").encode()), site="right").source
     content = "".join(line(n) for n in range(5)) + "nonsense\n"
     wrong = log.import_file(io.BytesIO(content.encode()), site="wrong").source
@@ -53,7 +53,7 @@ def test_an_import_with_the_wrong_site_is_taken_back_and_repeated(log: EventLog,
     assert {event["site"] for event in log.between(MAY, JUNE)} == {"right"}
 
 
-def test_what_is_being_forgotten_is_not_imported(log: EventLog, analytics_db: Db) -> None:
+def test_a_source_that_is_being_forgotten_is_not_imported(log: EventLog, analytics_db: Db) -> None:
     source = log.import_file(io.BytesIO(line().encode())).source
     assert source
     analytics_db["imports"].update_one({"_id": source["_id"]}, {"$set": {"state": "forgetting", "forgetting": []}})
@@ -66,7 +66,7 @@ def test_what_is_being_forgotten_is_not_imported(log: EventLog, analytics_db: Db
 # ---- what was said wrongly ----
 
 
-def test_an_interrupted_import_says_so(log: EventLog, analytics_db: Db) -> None:
+def test_an_interrupted_import_is_marked(log: EventLog, analytics_db: Db) -> None:
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
@@ -80,7 +80,7 @@ def test_an_interrupted_import_says_so(log: EventLog, analytics_db: Db) -> None:
     assert [one["state"] for one in log.imports().items] == ["interrupted"]
 
 
-def test_statuses_are_a_sites_own(log: EventLog) -> None:
+def test_statuses_are_counted_per_site(log: EventLog) -> None:
     for site in ("a", "b", ""):
         log.import_file(io.BytesIO(line(path=f"/{site}").encode()), site=site)
     assert log.count_by_status(MAY, JUNE) == {200: 3}
@@ -97,7 +97,7 @@ def test_documents_without_an_arrival_are_refused(analytics_db: Db) -> None:
 @pytest.mark.parametrize(
     "put", [list, lambda lines: Random(1).sample(lines, len(lines))], ids=["newest first", "in no order"]
 )
-def test_a_log_that_begins_with_the_newest_says_nothing_for_time_as_a_key(
+def test_time_is_a_poor_key_even_if_a_log_is_sorted_newest_first(
     log: EventLog, analytics_db: Db, put: Callable[[list[str]], list[str]]
 ) -> None:
     lines = [line(n, path=f"/{n}", at=f"17/May/2015:10:{59 - n // 10:02}:{59 - n % 10:02} +0000") for n in range(300)]
@@ -107,7 +107,7 @@ def test_a_log_that_begins_with_the_newest_says_nothing_for_time_as_a_key(
 
 
 def test_a_capped_log_keeps_the_newest(log: EventLog, analytics_db: Db) -> None:
-    """It kept what was imported under the largest ids, which says nothing of age."""
+    """Regression: it kept the events with the largest ids, which need not be the newest."""
     times = [MAY + timedelta(minutes=n) for n in reversed(range(600))]
     log.record_many([{"time": at, "path": "/" + "x" * 100} for at in times])
     Retention(analytics_db, settle_seconds=0).switch("capped", size_bytes=40_000)

@@ -1,4 +1,4 @@
-"""Guards of an import that decide when two meet, or when one died, each alone."""
+"""Guards that matter for concurrent imports or after a crash, each tested separately."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def stream(lines: list[str]) -> io.BytesIO:
     return io.BytesIO("".join(lines).encode())
 
 
-def test_of_two_imports_of_one_source_the_slower_counts_nothing(analytics_db: Db) -> None:
+def test_the_slower_of_two_imports_of_one_source_counts_nothing(analytics_db: Db) -> None:
     partitions = EventPartitions(analytics_db)
     overtaken: list[bool] = []
 
@@ -39,7 +39,7 @@ def test_of_two_imports_of_one_source_the_slower_counts_nothing(analytics_db: Db
     assert analytics_db["events"].count_documents({}) == 40
 
 
-def test_what_a_dead_import_stored_is_not_sent_again(analytics_db: Db, mongod: Embedded) -> None:
+def test_events_stored_by_a_crashed_import_are_not_sent_again(analytics_db: Db, mongod: Embedded) -> None:
     import_stream(EventPartitions(analytics_db), stream(LINES), SMALL)
     analytics_db["imports"].update_one({}, {"$set": {"offset": 0, "lines": 0, "stored": 0}})  # it died at once
     with watched(mongod.uri, analytics_db.name) as (db, commands):
@@ -49,7 +49,7 @@ def test_what_a_dead_import_stored_is_not_sent_again(analytics_db: Db, mongod: E
     assert (source["lines"], source["stored"]) == (40, 40)
 
 
-def test_an_import_that_was_overtaken_does_not_say_that_it_is_done(analytics_db: Db) -> None:
+def test_an_overtaken_import_does_not_set_the_state_to_done(analytics_db: Db) -> None:
     def go_on(_: object) -> None:
         analytics_db["imports"].update_one({}, {"$inc": {"offset": 1_000}})
 
@@ -57,7 +57,7 @@ def test_an_import_that_was_overtaken_does_not_say_that_it_is_done(analytics_db:
     assert (analytics_db["imports"].find_one() or {})["state"] == "running"
 
 
-def test_a_long_log_goes_on_at_its_checkpoint(analytics_db: Db) -> None:
+def test_a_long_log_continues_from_its_checkpoint(analytics_db: Db) -> None:
     log = EventLog(analytics_db)
     assert log.import_file(stream(LINES)).counts.stored == 40
     assert log.import_file(stream([*LINES, line(99)])).counts.lines == 1

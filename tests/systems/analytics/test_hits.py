@@ -36,11 +36,11 @@ def hits(analytics_db: Db) -> Hits:
 
 
 def counts(points: list) -> list[int]:
-    """The counts of a series that are not zero."""
+    """Return the counts of a series that are not zero."""
     return [point.hits for point in points if point.hits]
 
 
-def test_one_hit_is_in_every_granularity(hits: Hits, analytics_db: Db) -> None:
+def test_one_hit_is_counted_at_every_granularity(hits: Hits, analytics_db: Db) -> None:
     hits.record("s", "/p", AT, 3)
     day = analytics_db["hits.daily"].find_one()
     month = analytics_db["hits.monthly"].find_one()
@@ -70,7 +70,7 @@ def test_series_are_complete_and_exclude_the_end(hits: Hits) -> None:
 
 @pytest.mark.parametrize("unit", ["minute", "hour", "day", "week", "month", "year"])
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Auckland"])
-def test_series_at_both_ends_of_time(hits: Hits, unit: str, zone: str) -> None:
+def test_series_in_the_first_and_last_years(hits: Hits, unit: str, zone: str) -> None:
     first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     assert hits.series("s", "/p", first, first + timedelta(days=1), unit, time_zone=zone) == []
     assert hits.series("s", "/p", last - timedelta(days=1), last, unit, time_zone=zone) == []
@@ -82,7 +82,7 @@ def test_an_unknown_unit_is_refused(hits: Hits) -> None:
 
 
 def test_days_in_a_zone_with_daylight_saving(hits: Hits) -> None:
-    """On 29 March 2026 Berlin has 23 hours, from 23:00 UTC to 22:00 UTC."""
+    """In Berlin, 29 March 2026 has 23 hours, from 23:00 UTC to 22:00 UTC."""
     for hour in range(72):
         hits.record("s", "/p", datetime(2026, 3, 28, tzinfo=UTC) + hour * HOUR)
     berlin = ZoneInfo("Europe/Berlin")
@@ -92,8 +92,8 @@ def test_days_in_a_zone_with_daylight_saving(hits: Hits) -> None:
 
 
 @pytest.mark.parametrize(("zone", "skipped"), [("Pacific/Apia", "2011-12-30"), ("Pacific/Kiritimati", "1994-12-31")])
-def test_a_day_that_was_skipped_is_none(hits: Hits, zone: str, skipped: str) -> None:
-    """Samoa went from the 29th to the 31st."""
+def test_a_skipped_day_is_not_in_the_series(hits: Hits, zone: str, skipped: str) -> None:
+    """In Samoa, the 31st followed the 29th."""
     day = datetime.fromisoformat(skipped)
     behind = (day + DAY).replace(tzinfo=ZoneInfo(zone))
     hits.record("s", "/p", behind.astimezone(UTC) + timedelta(minutes=30))
@@ -136,7 +136,7 @@ def test_any_series_counts_what_was_recorded(hits: Hits, times: list[datetime], 
 
 
 @pytest.mark.parametrize("name", ["", "/", "a.b.$c", "$set", "käse/🐿", "x" * 8_192, "a\nb", "'\"<script>"])
-def test_names_from_outside(hits: Hits, name: str) -> None:
+def test_unusual_names_of_sites_and_pages(hits: Hits, name: str) -> None:
     hits.record(name[:1000], name, AT)
     hits.record(name[:1000], name, AT)
     assert counts(hits.days(name[:1000], name, AT, AT + DAY)) == [2]
@@ -145,7 +145,7 @@ def test_names_from_outside(hits: Hits, name: str) -> None:
     ]
 
 
-def test_names_do_not_run_into_each_other() -> None:
+def test_ids_of_different_names_differ() -> None:
     assert id_of(AT, "a", "bc") != id_of(AT, "ab", "c")
     assert id_of(AT, "a/", "b") != id_of(AT, "a", "/b")
 
@@ -166,7 +166,7 @@ def test_bad_hits_are_refused(hits: Hits, analytics_db: Db, arguments: tuple, wh
     assert analytics_db["hits.daily"].count_documents({}) == 0
 
 
-def test_top_pages_and_totals_cut_days_at_hours(hits: Hits) -> None:
+def test_top_pages_and_totals_can_begin_and_end_within_a_day(hits: Hits) -> None:
     hits.record("s", "/a", AT, 5)
     hits.record("s", "/b", AT + HOUR, 7)
     hits.record("other", "/c", AT, 9)
@@ -181,7 +181,7 @@ def test_top_pages_and_totals_cut_days_at_hours(hits: Hits) -> None:
         hits.site_total("s", AT, AT + DAY)
 
 
-def test_a_count_that_is_full_says_so(hits: Hits, analytics_db: Db) -> None:
+def test_a_count_beyond_64_bits_is_refused(hits: Hits, analytics_db: Db) -> None:
     hits.record("s", "/p", AT)
     analytics_db["hits.monthly"].update_one({}, {"$set": {"total": 2**63 - 2}})
     with pytest.raises(LimitReached, match="at most"):
@@ -212,13 +212,13 @@ def test_preallocating_never_changes_a_count(hits: Hits, analytics_db: Db) -> No
     assert set(month["daily"]) == {str(day) for day in range(1, 32)}
 
 
-def test_many_may_preallocate_the_same(hits: Hits, analytics_db: Db) -> None:
+def test_concurrent_preallocation_of_the_same_documents(hits: Hits, analytics_db: Db) -> None:
     for page in range(20):
         at_once(8, lambda _, page=page: hits.preallocate("s", f"/{page}", AT))
     assert [analytics_db[name].count_documents({}) for name in ("hits.daily", "hits.monthly")] == [20, 20]
 
 
-def test_recording_preallocates_tomorrow_by_chance(analytics_db: Db) -> None:
+def test_record_sometimes_preallocates_the_next_day(analytics_db: Db) -> None:
     hits = Hits(analytics_db, preallocate=True, rng=random.Random(1))
     hits.record("s", "/p", AT)
     tomorrow = analytics_db["hits.daily"].find_one({"metadata.date": datetime(2026, 3, 29, tzinfo=UTC)})
@@ -226,7 +226,7 @@ def test_recording_preallocates_tomorrow_by_chance(analytics_db: Db) -> None:
     assert tomorrow["minute"]["23"]["59"] == 0
 
 
-def test_threads_that_meet_in_a_new_document_lose_nothing(analytics_db: Db) -> None:
+def test_threads_that_create_the_same_document_lose_nothing(analytics_db: Db) -> None:
     hits = Hits(analytics_db)
     barrier = threading.Barrier(8)
 
@@ -265,7 +265,7 @@ def test_hits_with_a_key_are_counted_once(keyed_db: Db, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("hit", [5, "abc", ("s", "/"), ("s", "/", AT, 1, 1), None])
-def test_what_is_no_hit_is_refused(hits: Hits, hit: Any) -> None:
+def test_malformed_hits_are_refused(hits: Hits, hit: Any) -> None:
     with pytest.raises(Invalid, match="a hit is"):
         hits.record_many([hit])
 
@@ -277,8 +277,8 @@ def own_hits(own_db: Db) -> Hits:
     return Hits(own_db)
 
 
-def test_a_hit_that_ran_out_of_time_holds_up_no_other(own_hits: Hits, own_db: Db, failing: Any) -> None:
-    """Else the server keeps the page's day to itself for a minute."""
+def test_a_hit_that_timed_out_blocks_no_other_hit(own_hits: Hits, own_db: Db, failing: Any) -> None:
+    """Otherwise the server would lock the document of the page's day for a minute."""
     own_hits.record("s", "/p", AT)
     too_slow = {"mode": {"skip": 1}, "blockConnection": True, "blockTimeMS": 600}
     with failing(["update"], **too_slow), pytest.raises(Unavailable), operation(0.3):
@@ -288,7 +288,7 @@ def test_a_hit_that_ran_out_of_time_holds_up_no_other(own_hits: Hits, own_db: Db
     assert own_db["hits.daily"].find_one()["total"] == 2
 
 
-def test_buffered_hits_that_met_others_all_the_time_are_kept(own_hits: Hits, own_db: Db, failing: Any) -> None:
+def test_buffered_hits_are_kept_after_repeated_conflicts(own_hits: Hits, own_db: Db, failing: Any) -> None:
     conflict = {"errorCode": 112, "errorLabels": ["TransientTransactionError"]}
     buffered = BufferedHits(own_db, flush_after_seconds=3_600)
     buffered.record("s", "/p", AT, 3)
@@ -298,7 +298,7 @@ def test_buffered_hits_that_met_others_all_the_time_are_kept(own_hits: Hits, own
     assert (own_db["hits.daily"].find_one()["total"], buffered.lost) == (3, 0)
 
 
-def test_no_more_is_kept_than_asked_for_while_nothing_can_be_written(analytics_db: Db) -> None:
+def test_a_buffer_that_cannot_be_written_is_bounded(analytics_db: Db) -> None:
     buffered = BufferedHits(analytics_db, flush_after_seconds=3_600, most_documents=2, most_kept=3)
     with buffered._flushing:  # as if MongoDB did not answer
         for page in ("/a", "/b", "/c", "/d", "/a", "/e"):
@@ -331,7 +331,7 @@ def test_buffered_hits_of_many_threads_all_arrive(hits: Hits, analytics_db: Db) 
 @pytest.mark.parametrize(
     "options", [{"flush_after_seconds": span} for span in (0, -1, float("nan"), "1")] + [{"most_documents": 0}]
 )
-def test_a_buffer_that_could_not_flush_is_refused(analytics_db: Db, options: dict[str, Any]) -> None:
+def test_bad_options_of_a_buffer_are_refused(analytics_db: Db, options: dict[str, Any]) -> None:
     with pytest.raises(Invalid, match=next(iter(options))):
         BufferedHits(analytics_db, **options)
 
@@ -348,7 +348,7 @@ def test_a_buffer_that_could_not_flush_is_refused(analytics_db: Db, options: dic
         (("s", "/", AT, 10**13), "count"),
     ],
 )
-def test_buffered_hits_are_checked_at_the_door(analytics_db: Db, arguments: tuple, why: str) -> None:
+def test_bad_buffered_hits_are_refused_by_record(analytics_db: Db, arguments: tuple, why: str) -> None:
     with BufferedHits(analytics_db) as buffered:
         buffered.record("s", "/", AT)
         with pytest.raises(Invalid, match=why):

@@ -1,4 +1,4 @@
-"""Importing: every line stored or named, once, whatever the file."""
+"""Imports: every line of any file is stored or rejected once."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from squinney.mongo.schema import Db
 
 
 def awk(program: str, path: Path) -> Counter[tuple[str, ...]]:
-    """An independent count."""
+    """Count with awk, independently of our code."""
     done = subprocess.run(["awk", program, str(path)], capture_output=True, text=True, check=True)
     return Counter(tuple(row.split("\t")) for row in done.stdout.splitlines())
 
 
-def test_the_real_log_is_stored_or_named(log: EventLog, analytics_db: Db, real_log: Path) -> None:
+def test_each_line_of_the_real_log_is_stored_or_rejected(log: EventLog, analytics_db: Db, real_log: Path) -> None:
     imported = log.import_file(real_log)
 
     assert imported.counts.lines == 10_000
@@ -60,12 +60,12 @@ def test_counts_by_day_and_path_agree_with_awk(log: EventLog, real_log: Path) ->
 
 
 def log_of_day(day: int, lines: int = 40) -> bytes:
-    """A log of its own, longer than what a log is known by."""
+    """Return a log that differs for each day, and is longer than a source's head."""
     text = "".join(line(number, path=f"/{day}/{number}") for number in range(lines))
     return text.encode()
 
 
-def test_a_known_log_behind_others_in_one_stream_is_stored_once(log: EventLog, analytics_db: Db) -> None:
+def test_a_known_log_after_others_in_one_stream_is_stored_once(log: EventLog, analytics_db: Db) -> None:
     first, second, third, fourth = (log_of_day(day) for day in (1, 2, 3, 4))
     log.import_file(io.BytesIO(second))
     log.import_file(io.BytesIO(fourth))
@@ -77,8 +77,8 @@ def test_a_known_log_behind_others_in_one_stream_is_stored_once(log: EventLog, a
     assert imports.ALREADY_IMPORTED in again.note
 
 
-def test_a_known_log_in_a_stream_goes_on_as_itself(log: EventLog, analytics_db: Db) -> None:
-    """What a pipe had of it is not stored again when the file comes, and the log before it can grow."""
+def test_a_known_log_in_a_stream_continues_as_its_own_source(log: EventLog, analytics_db: Db) -> None:
+    """Its lines from the pipe are not stored again from the file, and the log before it can grow."""
     first, second = log_of_day(1), log_of_day(2, 60)
     log.import_file(io.BytesIO(second[: second.index(b"/2/40")]))
     assert log.import_file(Pipe(first + second)).counts.stored == 40 + 20
@@ -88,7 +88,7 @@ def test_a_known_log_in_a_stream_goes_on_as_itself(log: EventLog, analytics_db: 
 
 
 def test_a_known_log_after_a_line_that_is_too_long_is_stored_once(log: EventLog, analytics_db: Db) -> None:
-    """The lines that are read together with the end of a long line are compared, too."""
+    """Lines that are read together with the end of a long line must be compared, too."""
     log.import_file(io.BytesIO(log_of_day(2)))
     long_line = b"x" * 2_000_000 + b"\n"
     imported = log.import_file(Pipe(log_of_day(1) + long_line + log_of_day(2)))
@@ -96,7 +96,7 @@ def test_a_known_log_after_a_line_that_is_too_long_is_stored_once(log: EventLog,
     assert analytics_db["events"].count_documents({}) == 80
 
 
-def test_a_line_that_begins_another_log_as_well_is_stored(log: EventLog, analytics_db: Db) -> None:
+def test_a_line_that_is_also_the_first_line_of_another_log_is_stored(log: EventLog, analytics_db: Db) -> None:
     other = log_of_day(2)
     log.import_file(io.BytesIO(other))
     shared = other[: other.index(b"\n") + 1]
@@ -105,7 +105,7 @@ def test_a_line_that_begins_another_log_as_well_is_stored(log: EventLog, analyti
 
 
 def test_a_file_is_one_log_whatever_is_in_it(log: EventLog, analytics_db: Db) -> None:
-    """Servers that serve nothing but the same probes have the same lines."""
+    """Servers that get nothing but the same health checks write the same lines."""
     log.import_file(io.BytesIO(log_of_day(2)))
     assert log.import_file(io.BytesIO(log_of_day(1) + log_of_day(2))).counts.stored == 80
 
@@ -155,7 +155,7 @@ def test_a_stream_stays_open(log: EventLog, pack) -> None:
     assert not stream.closed
 
 
-def test_a_growing_file_goes_on_where_it_stood(log: EventLog, tmp_path: Path) -> None:
+def test_a_growing_file_continues_from_its_checkpoint(log: EventLog, tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     for size in (1, 3, 30):
         path.write_text("".join(line(n) for n in range(size)))
@@ -164,7 +164,7 @@ def test_a_growing_file_goes_on_where_it_stood(log: EventLog, tmp_path: Path) ->
     assert len(log.imports().items) == 1
 
 
-def test_logs_that_begin_alike_are_told_apart_when_both_grow(
+def test_logs_with_the_same_beginning_are_distinguished_when_both_grow(
     log: EventLog, analytics_db: Db, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.import_file(io.BytesIO(line().encode()))
@@ -191,7 +191,7 @@ def test_bytes_that_are_not_utf8_are_kept(log: EventLog) -> None:
 
 
 @pytest.mark.parametrize("where", ["first", "middle", "last", "last without end"])
-def test_a_line_of_ten_megabytes_is_named_and_passed(log: EventLog, where: str) -> None:
+def test_a_line_of_ten_megabytes_is_rejected_and_skipped(log: EventLog, where: str) -> None:
     monster = "x" * 10_000_000 + "\n"
     good = [line(n) for n in range(10)]
     lines = {"first": [monster, *good], "middle": [*good[:5], monster, *good[5:]], "last": [*good, monster]}
@@ -206,7 +206,9 @@ def test_a_line_of_ten_megabytes_is_named_and_passed(log: EventLog, where: str) 
 
 
 @pytest.mark.parametrize("take_unterminated", [False, True])
-def test_a_line_that_is_too_long_and_still_grows_is_one(log: EventLog, tmp_path: Path, take_unterminated: bool) -> None:
+def test_a_line_that_is_too_long_and_still_grows_is_one_line(
+    log: EventLog, tmp_path: Path, take_unterminated: bool
+) -> None:
     path = tmp_path / "access.log"
     path.write_text(line(1) + "x" * 70_000)
     log.import_file(path, take_unterminated=take_unterminated)
@@ -218,7 +220,7 @@ def test_a_line_that_is_too_long_and_still_grows_is_one(log: EventLog, tmp_path:
     assert source["rejected"] == (2 if take_unterminated else 1)
 
 
-def test_half_a_surrogate_pair_stops_no_import(log: EventLog) -> None:
+def test_a_lone_surrogate_stops_no_import(log: EventLog) -> None:
     entry = '{"time": 1700000000, "path": "/%s"}\n'
     content = "".join(entry % path for path in ("a", "\\ud83d", "\\ud83d\\ude00")).encode()
     imported = log.import_file(io.BytesIO(content))
@@ -226,7 +228,7 @@ def test_half_a_surrogate_pair_stops_no_import(log: EventLog) -> None:
     assert [event["path"] for event in log.by_path("/\U0001f600")] == ["/\U0001f600"]
 
 
-def test_an_empty_file_says_so(log: EventLog, tmp_path: Path) -> None:
+def test_an_empty_file_is_noted(log: EventLog, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     imported = log.import_file(tmp_path / "empty")
     assert (imported.source, imported.note) == (None, "it is empty")
@@ -239,13 +241,13 @@ def test_a_binary_file_is_refused(log: EventLog) -> None:
     assert log.imports().items == []
 
 
-def test_text_that_is_no_log_is_named_line_by_line(log: EventLog) -> None:
+def test_each_line_of_a_text_that_is_not_a_log_is_rejected(log: EventLog) -> None:
     imported = log.import_file(io.BytesIO(b"dear diary\ntoday was nice\n"))
     assert imported.counts.rejected == 2
     assert "is this a log" in imported.note
 
 
-def test_a_cut_gzip_stores_what_can_be_read(log: EventLog, tmp_path: Path) -> None:
+def test_the_readable_lines_of_a_truncated_gzip_are_stored(log: EventLog, tmp_path: Path) -> None:
     path = tmp_path / "cut.gz"
     path.write_bytes(gzip.compress("".join(line(n) for n in range(20_000)).encode())[:-5_000])
     imported = log.import_file(path)
@@ -255,8 +257,8 @@ def test_a_cut_gzip_stores_what_can_be_read(log: EventLog, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_the_last_line_counts_when_its_end_has_come(log: EventLog, pack: Callable[[bytes], bytes]) -> None:
-    """It was stored as far as it went, and its rest rejected when the whole log came."""
+def test_the_last_line_is_imported_when_it_is_complete(log: EventLog, pack: Callable[[bytes], bytes]) -> None:
+    """Regression: its beginning was stored, and its rest rejected when the whole log was imported."""
     content = (line(1) + line(2) + line(3)).encode()
     cut = log.import_file(io.BytesIO(pack(content[:-30])))
     assert (cut.counts.stored, cut.counts.rejected) == (2, 0)
@@ -266,7 +268,7 @@ def test_the_last_line_counts_when_its_end_has_come(log: EventLog, pack: Callabl
     assert [event["bytes"] for event in log.between(MAY, JUNE)] == [1, 2, 3]
 
 
-def test_a_gzip_that_was_cut_is_whole_when_all_of_it_has_come(log: EventLog) -> None:
+def test_a_truncated_gzip_is_completed_by_a_later_import(log: EventLog) -> None:
     packed = gzip.compress("".join(line(n) for n in range(20_000)).encode())
     assert "cut short" in log.import_file(io.BytesIO(packed[:-5_000])).note
     assert log.import_file(io.BytesIO(packed)).counts.rejected == 0
@@ -274,8 +276,8 @@ def test_a_gzip_that_was_cut_is_whole_when_all_of_it_has_come(log: EventLog) -> 
     assert (source["stored"], source["rejected"], source["state"]) == (20_000, 0, "done")
 
 
-def test_two_servers_whose_logs_begin_alike(log: EventLog) -> None:
-    """The same kilobyte first, then others: 2 lines of 19 were stored."""
+def test_logs_of_two_servers_with_the_same_beginning(log: EventLog) -> None:
+    """Regression: with the same first kilobyte, only 2 of 19 lines were stored."""
     checks = "".join(line(0, path="/health") for _ in range(17))
     for number, path in enumerate(("/a", "/b", "/c")):
         stored = log.import_file(io.BytesIO((checks + line(1, path=path) + line(2, path=path)).encode())).counts.stored
@@ -289,8 +291,8 @@ def test_two_servers_whose_logs_begin_alike(log: EventLog) -> None:
     assert log.import_file(io.BytesIO((checks + line(1, path="/a")).encode())).counts.lines == 0  # an older copy
 
 
-def test_two_logs_that_begin_alike_for_longer_than_lines_are_kept_of(log: EventLog) -> None:
-    """What is before the checkpoint tells them apart."""
+def test_two_logs_that_differ_only_after_the_stored_first_lines(log: EventLog) -> None:
+    """The bytes before the checkpoint distinguish them."""
     alike = "".join(line(0, path="/health") for _ in range(1_100))
     for path in ("/a", "/b"):
         content = (alike + line(1, path=path) + line(2, path=path)).encode()
@@ -298,7 +300,7 @@ def test_two_logs_that_begin_alike_for_longer_than_lines_are_kept_of(log: EventL
 
 
 class Pipe(io.RawIOBase):
-    """A stream that cannot go back, in small portions."""
+    """A stream that cannot seek, and returns small portions."""
 
     def __init__(self, content: bytes) -> None:
         self._content = io.BytesIO(content)
@@ -313,7 +315,7 @@ class Pipe(io.RawIOBase):
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
-def test_a_pipe_is_known_by_its_content_too(log: EventLog, pack: Callable[[bytes], bytes]) -> None:
+def test_a_pipe_is_also_identified_by_its_content(log: EventLog, pack: Callable[[bytes], bytes]) -> None:
     alike = "".join(line(n, path="/same") for n in range(40))
     for path in ("/a", "/b"):
         content = (alike + "".join(line(n, path=path) for n in range(40))).encode()
@@ -322,15 +324,15 @@ def test_a_pipe_is_known_by_its_content_too(log: EventLog, pack: Callable[[bytes
         assert log.import_file(Pipe(pack(content + line().encode()))).counts.stored == 1
 
 
-def test_a_hole_of_nuls_before_the_first_line_is_passed(log: EventLog) -> None:
-    """What a server leaves that goes on writing at its old place in a log that was cut."""
+def test_nul_bytes_before_the_first_line_are_skipped(log: EventLog) -> None:
+    """A server that keeps writing at its old position in a truncated log leaves them."""
     content = bytes(3_000_000) + (line(1) + line(2)).encode()
     assert log.import_file(io.BytesIO(content)).counts.stored == 2
     assert log.import_file(io.BytesIO(content + line(3).encode())).counts.stored == 1
     assert log.import_file(io.BytesIO(bytes(5_000))).note == "it is empty"
 
 
-def test_a_last_line_without_end_is_taken_and_its_rest_named(log: EventLog, tmp_path: Path) -> None:
+def test_an_unfinished_last_line_is_imported_and_its_rest_rejected(log: EventLog, tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_text(line(1) + line(2).rstrip("\n"))
     assert log.import_file(path, take_unterminated=True).counts.stored == 2
@@ -345,7 +347,7 @@ def test_a_last_line_without_end_is_taken_and_its_rest_named(log: EventLog, tmp_
 
 
 @pytest.mark.parametrize("format", ["auto", "json"])
-def test_a_log_whose_format_could_not_be_told_at_first(log: EventLog, tmp_path: Path, format: str) -> None:
+def test_a_log_whose_format_is_detected_only_later(log: EventLog, tmp_path: Path, format: str) -> None:
     path = tmp_path / "access.log"
     path.write_text("the server has started\n")
     assert log.import_file(path).counts.rejected == 1
@@ -356,7 +358,7 @@ def test_a_log_whose_format_could_not_be_told_at_first(log: EventLog, tmp_path: 
 
 
 @pytest.mark.parametrize("options", [{"fields": {"pth"}}, {"field_map": {"pth": "uri"}}, {"format": "iis"}])
-def test_a_mistyped_option_begins_nothing(log: EventLog, options: dict) -> None:
+def test_a_bad_option_starts_no_import(log: EventLog, options: dict) -> None:
     with pytest.raises(Invalid):
         log.import_file(io.BytesIO(line().encode()), **options)
     assert log.imports().items == []
@@ -386,7 +388,7 @@ def test_a_missing_file_is_one_clear_error(log: EventLog) -> None:
 
 
 def test_two_imports_of_one_source_store_each_line_once(log: EventLog, analytics_db: Db, real_log: Path) -> None:
-    """One of them stops when it sees the other; what both stored has the same ids."""
+    """One of them stops when it notices the other; events stored by both have the same ids."""
     other = EventLog(analytics_db)
     overtaken = []
 
@@ -430,7 +432,7 @@ def test_events_carry_their_site(log: EventLog) -> None:
 
 
 def test_the_fields_of_a_log_may_change_between_chunks(log: EventLog, analytics_db: Db) -> None:
-    """A chunk is read by whoever is free, and must know the `#Fields:` line before it; so must the next import."""
+    """Any worker may parse a chunk and needs the `#Fields:` line before it; so does the next import."""
     first = ["#Fields: date time c-ip cs-uri-stem", *(f"2015-05-17 10:00:{n % 60:02} h /a{n}" for n in range(200))]
     second = ["#Fields: date time cs-uri-stem c-ip", *(f"2015-05-17 10:00:{n % 60:02} /b{n} h" for n in range(200))]
     content = "\n".join([*first, *second]) + "\n"
@@ -445,7 +447,7 @@ def test_the_fields_of_a_log_may_change_between_chunks(log: EventLog, analytics_
     assert source["format"] == second[0]
 
 
-def test_the_day_of_a_log_may_be_in_a_line_of_another_chunk(log: EventLog, analytics_db: Db) -> None:
+def test_the_date_of_a_log_may_be_in_an_earlier_chunk(log: EventLog, analytics_db: Db) -> None:
     lines = ["#Date: 2015-05-17 00:00:00", "#Fields: time cs-uri-stem", *(f"10:00:00 /a{n}" for n in range(100))]
     content = "\n".join([*lines, "#Date: 2015-05-18 00:00:00", *(f"10:00:00 /b{n}" for n in range(100))]) + "\n"
     options = imports.Options(chunk_bytes=500)

@@ -1,4 +1,4 @@
-"""Processes killed with SIGKILL while they import; what remains is finished exactly."""
+"""Imports killed with SIGKILL; the next import completes them exactly."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ log.import_file(sys.argv[3], after_checkpoint=lambda _: print("checkpoint", flus
 SHARED = PROGRAM.replace("sys.argv[3], ", "sys.argv[3], processes=2, uri=sys.argv[1], ")
 
 
-def run_until_killed(program: str, uri: str, *arguments: str, chance: random.Random, longest: float = 0.25) -> int:
-    """Start it, and kill it before or behind its first checkpoint, some time later. What it started ends with it.
+def run_until_killed(program: str, uri: str, *arguments: str, rng: random.Random, longest: float = 0.25) -> int:
+    """Start the program, and kill it some time before or after its first checkpoint; its child processes end with it.
 
-    What it had sent by then is done when this returns: its last write may come in behind the kill.
+    The server may still execute the program's last write after the kill; this function waits for it.
 
-    Returns how many processes that were.
+    Returns the number of child processes.
     """
     app = f"killed-{secrets.token_hex(6)}"
     command = [sys.executable, "-c", program, f"{uri}&appName={app}", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    for _ in range(chance.choice([1, 2, 2])):
+    for _ in range(rng.choice([1, 2, 2])):
         process.stdout.readline()
-    time.sleep(chance.uniform(0, longest))
+    time.sleep(rng.uniform(0, longest))
     started = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -57,15 +57,15 @@ def run_until_killed(program: str, uri: str, *arguments: str, chance: random.Ran
 
 
 @heavy
-def test_killed_again_and_again_an_import_is_still_exact(
+def test_an_import_is_exact_after_repeated_kills(
     log: EventLog, analytics_db: Db, real_log: Path, tmp_path: Path, mongod: Embedded
 ) -> None:
     path = tmp_path / "access.log"
     path.write_bytes(real_log.read_bytes() * TIMES)
-    chance = random.Random(4)
+    rng = random.Random(4)
     stored = []
     for _ in range(KILLS):
-        run_until_killed(PROGRAM, mongod.uri, analytics_db.name, str(path), chance=chance)
+        run_until_killed(PROGRAM, mongod.uri, analytics_db.name, str(path), rng=rng)
         stored.append(analytics_db["events"].count_documents({}))
     assert any(0 < count < TIMES * 9_999 for count in stored)  # they died in the middle of it
     imported = log.import_file(path)
@@ -77,14 +77,14 @@ def test_killed_again_and_again_an_import_is_still_exact(
 
 
 @heavy
-def test_killed_with_a_second_process_it_is_exact_and_leaves_none_behind(
+def test_an_import_with_two_processes_is_exact_after_kills_and_leaves_no_process(
     log: EventLog, analytics_db: Db, real_log: Path, tmp_path: Path, mongod: Embedded
 ) -> None:
     path = tmp_path / "access.log"
     path.write_bytes(real_log.read_bytes() * TIMES)
-    chance = random.Random(5)
+    rng = random.Random(5)
     started = [
-        run_until_killed(SHARED, mongod.uri, analytics_db.name, str(path), chance=chance, longest=1.0)
+        run_until_killed(SHARED, mongod.uri, analytics_db.name, str(path), rng=rng, longest=1.0)
         for _ in range(3 if IN_FULL else 2)
     ]
     assert sum(started) > 0
@@ -94,7 +94,7 @@ def test_killed_with_a_second_process_it_is_exact_and_leaves_none_behind(
     assert imported.source["offset"] == path.stat().st_size
 
 
-def test_when_the_second_process_is_killed_the_first_does_its_part(
+def test_when_the_second_process_is_killed_the_first_stores_its_chunks(
     log: EventLog, analytics_db: Db, real_log: Path, tmp_path: Path, mongod: Embedded
 ) -> None:
     path = tmp_path / "access.log"

@@ -1,4 +1,4 @@
-"""Every format, with proper types, and a reason for each line that is none."""
+"""Parsers of every format: the types of their fields, and the reasons for rejected lines."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_json_with_a_field_map() -> None:
     assert event == {"time": datetime(2020, 3, 1, 4, tzinfo=UTC), "path": "/x", "query": "y", "bytes": 12}
 
 
-def test_a_field_map_names_our_fields_only() -> None:
+def test_a_field_map_with_an_unknown_field_is_refused() -> None:
     with pytest.raises(Invalid, match="colour"):
         FieldMap({"colour": "c"})
 
@@ -110,13 +110,13 @@ def test_a_malformed_line_says_why(format: str, line: str, why: str) -> None:
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize("part", [" [", " [x] ", ' [x] "', " [x", ' "', '\\"', " "])
 def test_no_line_is_slow(part: str) -> None:
-    """It took half a minute for the first of these, and grew with the square of the length."""
+    """Regression: the first of these took half a minute, and the time grew with the square of the length."""
     for format in ("combined", "common"):
         with pytest.raises(Malformed):
             FORMATS[format]("h - " + part * (65_000 // len(part)))
 
 
-def test_formats_are_told_apart() -> None:
+def test_formats_are_detected() -> None:
     assert detect(["garbage", COMBINED]) == "combined"
     assert detect(['h - - [01/Jan/2020:00:00:00 +0000] "GET / HTTP/1.0" 200 5']) == "common"
     assert detect(['{"ts": 1, "request": {}}']) == "caddy"

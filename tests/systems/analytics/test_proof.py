@@ -23,7 +23,7 @@ def test_the_demo_is_loaded_once(analytics_db: Db) -> None:
     assert list(find_problems(analytics_db)) == []
 
 
-def test_the_jobs_do_nothing_until_something_was_begun(analytics_db: Db) -> None:
+def test_the_jobs_do_nothing_before_the_first_manual_run(analytics_db: Db) -> None:
     for job in JOBS:
         assert not job.run(analytics_db)
 
@@ -36,7 +36,7 @@ def test_the_jobs_keep_roll_ups_and_sessions_up_to_date(analytics_db: Db) -> Non
     assert {"rollups", "visits"} <= set(job.run(analytics_db))
 
 
-def test_a_stopped_roll_up_lets_go_of_the_events(analytics_db: Db) -> None:
+def test_a_stopped_roll_up_allows_any_retention(analytics_db: Db) -> None:
     rollups = Rollups(analytics_db, key="path", value="bytes", time="time")
     rollups.run()
     rollups.stop()
@@ -47,7 +47,7 @@ def test_a_stopped_roll_up_lets_go_of_the_events(analytics_db: Db) -> None:
     assert list(find_problems(analytics_db)) == []
 
 
-def test_a_roll_up_that_is_refused_holds_up_no_other(analytics_db: Db) -> None:
+def test_a_refused_roll_up_does_not_stop_the_others(analytics_db: Db) -> None:
     Rollups(analytics_db, key="path", value="bytes", time="time", name="a").run()
     Rollups(analytics_db, VISITS, name="b").run()
     analytics_db["retention"].insert_one({"_id": "events", "strategy": "ttl"})  # set by hand

@@ -1,4 +1,4 @@
-"""Each problem is found, and mended where it says so."""
+"""Each problem is found, and repaired if it is repairable."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def counted(analytics_db: Db) -> Db:
 
 
 def codes(db: Db) -> list[str]:
-    """The codes of all problems."""
+    """Return the codes of all problems."""
     return [problem.code for problem in find_problems(db)]
 
 
@@ -64,7 +64,7 @@ def test_sound_data_has_no_problems(counted: Db) -> None:
         ("rollups.daily", {"$set": {"value.count": 0}}, "rollup-differs"),
     ],
 )
-def test_each_problem_is_found_and_mended(counted: Db, collection: str, change: dict, code: str) -> None:
+def test_each_problem_is_found_and_repaired(counted: Db, collection: str, change: dict, code: str) -> None:
     counted[collection].update_one({"metadata.page": "/p"} if "hits" in collection else {}, change)
     assert code in codes(counted)
     assert repair(counted)
@@ -77,24 +77,24 @@ def test_each_problem_is_found_and_mended(counted: Db, collection: str, change: 
     )
 
 
-def test_a_lost_month_is_made_again(counted: Db) -> None:
+def test_a_missing_month_is_created_again(counted: Db) -> None:
     counted["hits.monthly"].delete_one({"metadata.page": "/p"})
     assert codes(counted) == ["wrong-month"]
     repair(counted)
     assert codes(counted) == []
 
 
-def test_hits_ahead_of_their_events_are_named(counted: Db) -> None:
+def test_hits_ahead_of_their_events_are_reported(counted: Db) -> None:
     counted["imports"].insert_one({"_id": "s", "name": "x", "offset": 1, "hits_offset": 2})
     assert codes(counted) == ["hits-ahead"]
 
 
-def test_verify_passes_over_what_is_not_due_yet(counted: Db) -> None:
+def test_verify_skips_events_that_are_not_rolled_up_yet(counted: Db) -> None:
     EventLog(counted).record({"time": AT, "path": "/p", "bytes": 1})
     assert list(verify(counted)) == []
 
 
-def test_verify_passes_over_sessions_that_are_no_more_until_they_are_rolled_up(analytics_db: Db) -> None:
+def test_verify_skips_emptied_sessions_until_they_are_rolled_up(analytics_db: Db) -> None:
     log, sessions = EventLog(analytics_db), Sessions(analytics_db)
     for minutes in (0, 55):  # 22:15 and 23:10
         log.record({"time": AT + timedelta(minutes=minutes), "host": "h"})
@@ -107,7 +107,7 @@ def test_verify_passes_over_sessions_that_are_no_more_until_they_are_rolled_up(a
     assert list(verify(analytics_db)) == []
 
 
-def test_verify_knows_how_fractions_add_up(analytics_db: Db) -> None:
+def test_verify_allows_rounding_of_fractions(analytics_db: Db) -> None:
     events = [{"time": AT + timedelta(hours=n), "path": "/", "seconds": (-1) ** n * n / 7} for n in range(500)]
     EventLog(analytics_db).record_many(events)
     Rollups(analytics_db, key="path", value="seconds", time="time").run()
@@ -116,7 +116,7 @@ def test_verify_knows_how_fractions_add_up(analytics_db: Db) -> None:
     assert len(list(verify(analytics_db))) == 1
 
 
-def test_verify_names_what_differs(counted: Db) -> None:
+def test_verify_reports_a_differing_bucket(counted: Db) -> None:
     counted["rollups.daily"].update_one({"_id.d": AT.replace(hour=0, minute=0, second=0)}, {"$inc": {"value.total": 3}})
     (problem,) = verify(counted)
     assert (
@@ -125,7 +125,7 @@ def test_verify_names_what_differs(counted: Db) -> None:
     )
 
 
-def test_shard_keys_are_judged_as_the_book_reasons(log: EventLog, analytics_db: Db, real_log: Path) -> None:
+def test_shard_keys_are_rated_as_in_the_book(log: EventLog, analytics_db: Db, real_log: Path) -> None:
     log.import_file(real_log)
     advice = {" ".join(a.key): a for a in advise_shard_key(analytics_db)}
     assert {key: a.verdict for key, a in advice.items()} == {
@@ -142,8 +142,8 @@ def test_shard_keys_are_judged_as_the_book_reasons(log: EventLog, analytics_db: 
     assert advice["_id"].routed == ()
 
 
-def test_a_key_that_rises_is_poor_however_the_events_arrived(analytics_db: Db) -> None:
-    """Two logs of the same hours, whose chunks overtook each other on their way in."""
+def test_a_monotonic_key_is_poor_in_any_order_of_arrival(analytics_db: Db) -> None:
+    """Two logs of the same hours, whose chunks were stored out of order."""
     events = [
         {"_id": f"{source}-{n:012x}", "time": AT + timedelta(seconds=n), "path": f"/{n * 37 % 200}", "ssk": n * 7 % 300}
         for source in ("a" * 16, "b" * 16)
@@ -157,7 +157,7 @@ def test_a_key_that_rises_is_poor_however_the_events_arrived(analytics_db: Db) -
     assert (path.monotonic, path.verdict) == (False, "good")
 
 
-def test_a_sample_is_as_large_as_asked_for_however_many_days_there_are(log: EventLog, analytics_db: Db) -> None:
+def test_a_sample_has_the_requested_size_over_many_partitions(log: EventLog, analytics_db: Db) -> None:
     Retention(analytics_db, settle_seconds=0).switch("rotate")
     for day, events in enumerate((200, 10, 10, 10, 10)):
         log.record_many([{"time": AT + timedelta(days=day), "path": f"/{day}"} for _ in range(events)])

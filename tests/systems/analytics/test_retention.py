@@ -1,4 +1,4 @@
-"""Each way to keep old events, on a live collection, and from each to each other."""
+"""Each retention strategy on a collection in use, and the switch between each pair of strategies."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ def _drop_databases(analytics_db: Db) -> Iterator[None]:
 
 @pytest.fixture
 def events(analytics_db: Db) -> EventLog:
-    """The log, which sees every change of policy at once."""
+    """The event log, which notices every change of policy at once."""
     return EventLog(analytics_db, partitions=EventPartitions(analytics_db, refresh_seconds=0))
 
 
 @pytest.fixture
 def retention(analytics_db: Db) -> Retention:
-    """Retention that waits for no stragglers."""
+    """Retention without waiting times."""
     return Retention(analytics_db, grace_seconds=0, settle_seconds=0)
 
 
 def fill(log: EventLog, first: int = 0) -> None:
-    """An event for each of 48 hours from the third day before February on."""
+    """Record an event for each of 48 hours, beginning on the third day before February."""
     recorded = log.record_many(
         [{"time": START + timedelta(hours=3 * n), "path": f"/{n % 3}", "bytes": first + n} for n in range(48)]
     )
@@ -62,7 +62,7 @@ def fill(log: EventLog, first: int = 0) -> None:
 
 
 def numbers(log: EventLog) -> list[int]:
-    """What all readers together see, after checking that they agree."""
+    """Return the numbers of all events, after checking that all readers agree."""
     found = [event["bytes"] for event in log.between(START, END)]
     assert found == sorted(found)
     by_path = [event["bytes"] for n in range(3) for event in log.by_path(f"/{n}")]
@@ -83,7 +83,9 @@ def test_each_strategy_stores_and_reads(
 
 
 @pytest.mark.parametrize(("old", "new"), list(itertools.permutations(STRATEGIES, 2)))
-def test_switching_loses_nothing_that_is_wanted(events: EventLog, retention: Retention, old: str, new: str) -> None:
+def test_switching_loses_no_event_that_the_policy_keeps(
+    events: EventLog, retention: Retention, old: str, new: str
+) -> None:
     retention.switch(old, **STRATEGIES[old])
     fill(events)
     policy = retention.switch(new, **STRATEGIES[new])
@@ -99,9 +101,9 @@ LIVE = [ORDER[number] for number in (1, 0, 2, 0, 3, 0, 4, 1, 2, 1, 3, 1, 4, 2, 3
 
 
 class Traffic:
-    """A writer of numbered events, and readers who must always see the first 48, no event twice, and no gap.
+    """A writer of numbered events, and readers that must always see the first 48, no event twice, and no gap.
 
-    A writer may learn of a new policy late; a reader must have learnt of it before events move, as `Retention` sees to.
+    A writer may notice a new policy late; `Retention` ensures that readers notice it before events move.
     """
 
     def __init__(self, db: Db) -> None:
@@ -124,7 +126,7 @@ class Traffic:
             thread.join()
 
     def wait_for_readers(self, _: float) -> None:
-        """Until every stream has ended that began before: the time that `Retention` gives readers, to the point."""
+        """Wait until every earlier stream has ended; this replaces the waiting time of `Retention`."""
         until = self.rounds + 2
         wait_until(lambda: self.rounds >= until or self.wrong)
 
@@ -158,7 +160,7 @@ class Traffic:
             self.wrong.append(("count", before, counted, len(self.written)))
 
 
-def test_readers_and_writers_go_on_through_every_strategy(
+def test_readers_and_writers_continue_through_every_switch(
     analytics_db: Db, events: EventLog, retention: Retention, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(events)
@@ -175,7 +177,9 @@ def test_readers_and_writers_go_on_through_every_strategy(
     assert analytics_db["events"].count_documents({}) == 48 + len(traffic.written)
 
 
-def test_two_movers_at_once_lose_and_double_nothing(analytics_db: Db, events: EventLog, retention: Retention) -> None:
+def test_two_concurrent_moves_lose_and_duplicate_nothing(
+    analytics_db: Db, events: EventLog, retention: Retention
+) -> None:
     fill(events)
     for strategy in ("rotate", "keep", "rotate"):
         analytics_db["retention"].update_one({"_id": "events"}, {"$set": {"strategy": strategy}}, upsert=True)
@@ -190,7 +194,7 @@ def test_two_movers_at_once_lose_and_double_nothing(analytics_db: Db, events: Ev
 def test_a_move_that_ends_does_not_end_a_later_one(
     analytics_db: Db, events: EventLog, retention: Retention, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else readers would no longer know that events move, and see some twice or not at all."""
+    """Otherwise readers would not notice that events still move, and would see some twice or not at all."""
     fill(events)
     under_way, go_on = threading.Event(), threading.Event()
     later = threading.Thread(target=lambda: Retention(analytics_db, settle_seconds=0).switch("keep"))
@@ -216,7 +220,7 @@ def test_a_move_that_ends_does_not_end_a_later_one(
     assert numbers(events) == list(range(48))
 
 
-def test_nothing_is_deleted_that_too_few_members_have(own_db: Db, failing: Failing) -> None:
+def test_no_event_is_deleted_before_a_majority_has_its_copy(own_db: Db, failing: Failing) -> None:
     apply(own_db, COLLECTIONS)
     log, retention = EventLog(own_db), Retention(own_db, settle_seconds=0)
     fill(log)
@@ -228,7 +232,7 @@ def test_nothing_is_deleted_that_too_few_members_have(own_db: Db, failing: Faili
 
 
 @pytest.mark.parametrize("strategy", ["keep", "rotate"])
-def test_a_stream_that_breaks_says_so(own_db: Db, failing: Failing, strategy: str) -> None:
+def test_a_broken_stream_raises_unavailable(own_db: Db, failing: Failing, strategy: str) -> None:
     apply(own_db, COLLECTIONS)
     log = EventLog(own_db)
     Retention(own_db, settle_seconds=0).switch(strategy)
@@ -280,9 +284,7 @@ def test_old_days_are_closed_then_dropped(analytics_db: Db, events: EventLog, re
     assert retention.apply() == {}
 
 
-def test_what_was_closed_but_not_dropped_is_kept_by_a_longer_policy(
-    analytics_db: Db, events: EventLog, retention: Retention
-) -> None:
+def test_a_closed_day_is_reopened_by_a_longer_policy(analytics_db: Db, events: EventLog, retention: Retention) -> None:
     old = utcnow() - timedelta(days=4)
     events.record({"time": old, "path": "/", "bytes": 1})
     retention.switch("rotate", keep_seconds=86_400)
@@ -297,7 +299,7 @@ def test_what_was_closed_but_not_dropped_is_kept_by_a_longer_policy(
 
 
 @pytest.mark.parametrize("unit", ["day", "month"])
-def test_a_day_has_a_place_or_is_refused(events: EventLog, retention: Retention, unit: str) -> None:
+def test_each_day_has_a_partition_or_is_refused(events: EventLog, retention: Retention, unit: str) -> None:
     retention.switch("rotate", unit=unit)
     days = [datetime(year, 12, 31, 23, 59, tzinfo=UTC) for year in (1, 15, 150, 999, 1000, 9997, 9998, 9999)]
     assert events.record_many([{"time": day, "path": "/"} for day in days]).stored == 2
@@ -330,7 +332,7 @@ def test_nothing_is_dropped_before_it_is_rolled_up(analytics_db: Db, events: Eve
         rollups.rebuild(old, now)
 
 
-def test_roll_ups_are_mended_beside_dropped_days(analytics_db: Db, events: EventLog, retention: Retention) -> None:
+def test_roll_ups_are_repaired_next_to_dropped_days(analytics_db: Db, events: EventLog, retention: Retention) -> None:
     today = utcnow().replace(hour=0, minute=0, second=0, microsecond=0)
     gone = today - timedelta(days=2)
     hours = [gone + timedelta(hours=n) for n in range(-24, 48)]
@@ -351,7 +353,7 @@ def test_roll_ups_are_mended_beside_dropped_days(analytics_db: Db, events: Event
     assert [day["total"] for day in rollups.read("daily", "/", hours[0], today)] == [24, 24, 24]
 
 
-def test_under_roll_ups_only_keep_and_rotate(analytics_db: Db, retention: Retention) -> None:
+def test_with_roll_ups_only_keep_and_rotate_are_accepted(analytics_db: Db, retention: Retention) -> None:
     Rollups(analytics_db, key="path", value="bytes", time="time").run()
     for strategy in ("ttl", "capped", "rotate-databases"):
         with pytest.raises(Conflict, match="keep or rotate"):
@@ -359,7 +361,7 @@ def test_under_roll_ups_only_keep_and_rotate(analytics_db: Db, retention: Retent
     retention.switch("rotate")
 
 
-def test_a_roll_up_that_retention_refuses_is_not_begun(analytics_db: Db, retention: Retention) -> None:
+def test_a_roll_up_refused_because_of_retention_is_not_started(analytics_db: Db, retention: Retention) -> None:
     retention.switch("ttl", keep_seconds=86_400)
     with pytest.raises(Conflict, match="keep or rotate"):
         Rollups(analytics_db, key="path", value="bytes", time="time").run()
@@ -391,7 +393,7 @@ def test_roll_ups_span_more_days_than_a_pipeline_has_stages(
     assert [day["count"] for day in rollups.read("daily", "/", START, END)] == [1]
 
 
-def test_roll_ups_count_once_what_was_in_other_databases(
+def test_roll_ups_count_events_from_other_databases_once(
     analytics_db: Db, events: EventLog, retention: Retention
 ) -> None:
     fill(events)
@@ -420,7 +422,7 @@ def test_bad_policies_are_refused(retention: Retention, arguments: tuple, why: s
 
 
 def wait_until(holds, seconds: float = 30) -> None:
-    """Until the server's own deadline has done it."""
+    """Wait until the condition holds."""
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until

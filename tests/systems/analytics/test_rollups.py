@@ -1,4 +1,4 @@
-"""Roll-ups equal a direct aggregation of the events, at every level, whatever happened in between."""
+"""Roll-ups equal a direct aggregation of the events at every level, after crashes and concurrent runs, too."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def rollups(analytics_db: Db) -> Rollups:
 
 
 def add(db: Db, userid: str, length: int, after_seconds: int) -> None:
-    """An event as the log stores it."""
+    """Insert an event as the event log stores it."""
     at = START + timedelta(seconds=after_seconds)
     db["events"].insert_one({"arrived": Timestamp(0, 0), "userid": userid, "length": length, "ts": at})
 
 
 def direct(db: Db, unit: str, zone: str) -> dict[tuple[str, datetime], Document]:
-    """The aggregation in plain Python, on Python's own calendar."""
+    """Aggregate in plain Python, with Python's calendar."""
     groups: dict[tuple[str, datetime], list[int]] = defaultdict(list)
     for event in db["events"].find():
         groups[event["userid"], floor(event["ts"], unit, ZoneInfo(zone))].append(event["length"])
@@ -56,7 +56,7 @@ def direct(db: Db, unit: str, zone: str) -> dict[tuple[str, datetime], Document]
 
 
 def stored(db: Db, level: str) -> dict[tuple[str, datetime], Document]:
-    """What the roll-ups say."""
+    """Return the stored buckets."""
     found = {}
     for bucket in db[f"rollups.{level}"].find({"value.count": {"$gt": 0}}):
         del bucket["value"]["ts"]
@@ -65,14 +65,14 @@ def stored(db: Db, level: str) -> dict[tuple[str, datetime], Document]:
 
 
 def assert_equal(db: Db, rollups: Rollups) -> None:
-    """Every level is right."""
+    """Compare every level with the direct aggregation."""
     for step in rollups.steps:
         zone = "UTC" if step.made_from is None else rollups.config.time_zone
         assert stored(db, step.level) == direct(db, UNITS[step.level], zone), step.level
 
 
 def let_time_pass(db: Db) -> None:
-    """What has been rolled up arrived long ago: the next run must not see it as new."""
+    """Set `arrived` of all events to a time long ago, so that the next run does not find them as new."""
     db["events"].update_many({}, {"$set": {"arrived": Timestamp(1, 1)}})
 
 
@@ -84,7 +84,7 @@ ACTION = st.one_of(ADD, ADD, ADD, st.just(("run",)), st.just(("rebuild",)), st.j
 @pytest.mark.timeout(600)
 @settings(max_examples=a_tenth_of(250), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(ZONES), st.lists(ACTION, max_size=25))
-def test_any_stream_and_any_runs(analytics_db: Db, where: tuple[str, str], actions: list[tuple]) -> None:
+def test_any_events_and_any_runs(analytics_db: Db, where: tuple[str, str], actions: list[tuple]) -> None:
     db = analytics_db
     for name in db.list_collection_names(filter={"name": {"$regex": "^(events|rollup)"}}):
         db[name].delete_many({})
@@ -106,7 +106,7 @@ def test_any_stream_and_any_runs(analytics_db: Db, where: tuple[str, str], actio
 
 
 def test_a_second_run_over_an_hour_that_grew_counts_it_once(analytics_db: Db, rollups: Rollups) -> None:
-    """The book's roll-up adds the hour's whole total to its day again."""
+    """The book's roll-up would add the hour's whole total to its day again."""
     add(analytics_db, "ann", 10, 60)
     rollups.run()
     let_time_pass(analytics_db)
@@ -126,11 +126,11 @@ def test_years_begin_in_january_and_weeks_on_monday(analytics_db: Db, rollups: R
 
 
 class Killed(BaseException):
-    """The process is dead."""
+    """Simulates the death of the process."""
 
 
 def dying_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let so many writes happen, then die before the next."""
+    """Allow this number of writes, then raise `Killed` before the next."""
     left = [writes]
 
     def mortal(method: Callable) -> Callable:
@@ -146,7 +146,7 @@ def dying_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Collection, name, mortal(getattr(Collection, name)))
 
 
-def test_killed_at_each_write_the_next_run_is_exact(analytics_db: Db, rollups: Rollups) -> None:
+def test_after_a_crash_at_each_write_the_next_run_is_exact(analytics_db: Db, rollups: Rollups) -> None:
     deaths = 0
     for writes in range(30):
         add(analytics_db, "ann", writes, writes * 50_000)
@@ -165,7 +165,7 @@ def test_killed_at_each_write_the_next_run_is_exact(analytics_db: Db, rollups: R
     assert deaths == 13  # the number, what is touched, five levels of two writes, the watermark
 
 
-def test_runs_at_once_while_events_arrive(analytics_db: Db) -> None:
+def test_concurrent_runs_while_events_arrive(analytics_db: Db) -> None:
     stop = threading.Event()
     errors: list[BaseException] = []
 
@@ -192,8 +192,8 @@ def test_runs_at_once_while_events_arrive(analytics_db: Db) -> None:
 
 
 @pytest.mark.parametrize("writes", range(1, 13))
-def test_a_run_that_stalls_and_wakes_up_spoils_nothing(analytics_db: Db, writes: int) -> None:
-    """It stops before one of its writes until a later run is through."""
+def test_a_run_that_stalls_and_resumes_changes_nothing(analytics_db: Db, writes: int) -> None:
+    """It pauses before one of its writes until a later run has finished."""
     add(analytics_db, "ann", 1, 0)
     stalled, sleeper = [], Rollups(analytics_db, overlap_seconds=0)
 
@@ -219,8 +219,8 @@ def test_a_run_that_stalls_and_wakes_up_spoils_nothing(analytics_db: Db, writes:
     assert_equal(analytics_db, sleeper)
 
 
-def test_readers_elsewhere_get_their_own_days(analytics_db: Db, rollups: Rollups) -> None:
-    """Berlin's 28 October 2018 has 25 hours."""
+def test_reading_in_another_time_zone(analytics_db: Db, rollups: Rollups) -> None:
+    """In Berlin, 28 October 2018 has 25 hours."""
     berlin = ZoneInfo("Europe/Berlin")
     day = datetime(2018, 10, 28, tzinfo=berlin).astimezone(UTC)
     for hour in range(-1, 26):
@@ -242,7 +242,7 @@ def test_events_without_key_value_or_time_are_left_out(analytics_db: Db, rollups
     assert {key for key, _ in stored(analytics_db, "yearly")} == {"ann"}
 
 
-def test_a_rebuild_empties_buckets_whose_events_are_gone(analytics_db: Db, rollups: Rollups) -> None:
+def test_a_rebuild_empties_buckets_whose_events_were_deleted(analytics_db: Db, rollups: Rollups) -> None:
     add(analytics_db, "ann", 3, 0)
     add(analytics_db, "bob", 3, 0)
     rollups.run()
@@ -252,7 +252,7 @@ def test_a_rebuild_empties_buckets_whose_events_are_gone(analytics_db: Db, rollu
     assert rollups.read("yearly", "ann", START - timedelta(days=400), START) == []
 
 
-def test_events_of_the_first_and_last_years_stop_no_run(analytics_db: Db, rollups: Rollups) -> None:
+def test_events_of_the_first_and_last_years_are_rolled_up(analytics_db: Db, rollups: Rollups) -> None:
     years = (1, 999, 1000, 2018, 9997, 9998, 9999)
     analytics_db["events"].insert_many(
         [
@@ -267,7 +267,7 @@ def test_events_of_the_first_and_last_years_stop_no_run(analytics_db: Db, rollup
     assert list(verify(analytics_db)) == []
 
 
-def test_one_name_rolls_up_one_thing(analytics_db: Db, rollups: Rollups) -> None:
+def test_a_name_cannot_be_reused_with_other_settings(analytics_db: Db, rollups: Rollups) -> None:
     rollups.run()
     with pytest.raises(Conflict, match="another name"):
         Rollups(analytics_db, key="host").run()
@@ -277,7 +277,7 @@ def test_one_name_rolls_up_one_thing(analytics_db: Db, rollups: Rollups) -> None
     assert Rollups.registered(analytics_db) == []
 
 
-def test_only_a_person_begins_again_what_was_stopped(analytics_db: Db, rollups: Rollups) -> None:
+def test_the_job_does_not_restart_a_stopped_roll_up(analytics_db: Db, rollups: Rollups) -> None:
     rollups.run()
     (of_the_job,) = Rollups.registered(analytics_db)
     rollups.stop()
@@ -313,8 +313,8 @@ def test_bad_settings_are_refused(analytics_db: Db, arguments: dict[str, str], w
         Rollups(analytics_db, **arguments)
 
 
-def test_a_zone_that_is_newer_than_the_server_will_do(analytics_db: Db) -> None:
-    """America/Coyhaique is of 2025: only Python's calendars count."""
+def test_a_time_zone_that_the_server_does_not_know(analytics_db: Db) -> None:
+    """America/Coyhaique exists since 2025; only Python's time zones are used."""
     if "America/Coyhaique" not in available_timezones():
         pytest.skip("Python's own time zones are older")
     add(analytics_db, "ann", 1, 0)
@@ -338,8 +338,8 @@ MOVED = {
 }
 
 
-def on_the_wall(at: datetime, level: str, where: ZoneInfo) -> object:
-    """What people there call the day, week, month or year of an instant."""
+def local_unit(at: datetime, level: str, where: ZoneInfo) -> object:
+    """Return the local day, week, month or year of a time."""
     day = at.astimezone(where).date()
     return {
         "daily": day,
@@ -350,8 +350,8 @@ def on_the_wall(at: datetime, level: str, where: ZoneInfo) -> object:
 
 
 @pytest.mark.parametrize("zone", MOVED)
-def test_days_are_what_the_calendar_on_the_wall_says(analytics_db: Db, zone: str) -> None:
-    """The events of each day, counted by its date, beside what the level says; also in hours that belong to two."""
+def test_days_match_the_local_calendar(analytics_db: Db, zone: str) -> None:
+    """The events counted by local date equal the daily level, including hours that belong to two days."""
     where, moved = ZoneInfo(zone), MOVED[zone]
     assert moved.astimezone(where).utcoffset() != (moved - timedelta(seconds=1)).astimezone(where).utcoffset()
     times = [moved + timedelta(minutes=7 * n, seconds=30) for n in range(-400, 400)]
@@ -363,16 +363,16 @@ def test_days_are_what_the_calendar_on_the_wall_says(analytics_db: Db, zone: str
     for level in ("daily", "weekly", "monthly", "yearly"):
         wanted: dict[object, int] = defaultdict(int)
         for number, at in enumerate(times):
-            wanted[on_the_wall(at, level, where)] += number
+            wanted[local_unit(at, level, where)] += number
         buckets = rollups.read(level, "ann", moved - timedelta(days=400), moved + timedelta(days=400))
-        assert {on_the_wall(bucket["at"], level, where): bucket["total"] for bucket in buckets} == wanted
+        assert {local_unit(bucket["at"], level, where): bucket["total"] for bucket in buckets} == wanted
     hours = rollups.read("hourly", "ann", moved - timedelta(days=3), moved + timedelta(days=3))
     assert {bucket["at"].astimezone(where).minute for bucket in hours if bucket["at"] > moved} <= {0, 30}
     assert list(verify(analytics_db)) == []
 
 
-def test_buckets_of_another_calendar_are_emptied(analytics_db: Db) -> None:
-    """As they were stored when the server's calendar counted: named by `verify`, and mended."""
+def test_buckets_of_the_servers_calendar_are_emptied(analytics_db: Db) -> None:
+    """Buckets as the server's calendar would give are reported by `verify`, and repaired."""
     add(analytics_db, "ann", 5, 0)
     rollups = Rollups(analytics_db, time_zone="Europe/Berlin")
     rollups.run()
@@ -393,7 +393,7 @@ def test_top_keys_are_limited(rollups: Rollups, limit: int) -> None:
 
 
 @pytest.mark.parametrize("time_zone", ["UTC", "Europe/Berlin"])
-def test_a_long_time_in_small_buckets_is_refused(
+def test_too_many_buckets_are_refused(
     analytics_db: Db, rollups: Rollups, monkeypatch: pytest.MonkeyPatch, time_zone: str
 ) -> None:
     monkeypatch.setattr("squinney.analytics.rollups.rollups.MOST_BUCKETS", 3)

@@ -1,4 +1,4 @@
-"""Sessions from requests, through late ones, and the book's roll-up of them."""
+"""Sessions derived from requests, also from late ones, and their roll-up."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def sessions(analytics_db: Db) -> Sessions:
 
 
 def visit(log: EventLog, minute: float, *, host: str = "h", agent: str = "a", **more: object) -> None:
-    """A request."""
+    """Record a request at a minute."""
     log.record({"time": START + timedelta(minutes=minute), "host": host, "user_agent": agent, "path": "/", **more})
 
 
 def found(db: Db) -> list[tuple[int, int, int]]:
-    """Start minute, length in minutes and requests of each session."""
+    """Return the start minute, length in minutes and number of requests of each session."""
     real = db["visit_sessions"].find({"length": {"$exists": True}}).sort([("ts", 1), ("userid", 1)])
     return [((s["ts"] - START).seconds // 60, s["length"] // 60, s["requests"]) for s in real]
 
@@ -40,7 +40,7 @@ def test_half_an_hour_of_silence_ends_a_session(log: EventLog, analytics_db: Db,
     assert [requests for _, _, requests in found(analytics_db)] == [3, 1, 1]
 
 
-def test_visitors_are_told_apart(log: EventLog, analytics_db: Db, sessions: Sessions) -> None:
+def test_visitors_are_distinguished(log: EventLog, analytics_db: Db, sessions: Sessions) -> None:
     visit(log, 0)
     visit(log, 1, agent="b")
     visit(log, 2, host="i")
@@ -66,7 +66,7 @@ def test_a_late_request_joins_two_sessions(log: EventLog, analytics_db: Db, sess
     assert (year["value"]["total"], year["value"]["count"]) == (55 * 60, 1)
 
 
-def test_a_session_whose_first_events_are_gone_stays_one(log: EventLog, analytics_db: Db) -> None:
+def test_a_session_whose_first_events_were_dropped_stays_one_session(log: EventLog, analytics_db: Db) -> None:
     sessions = Sessions(analytics_db)
     for minute in range(0, 25, 5):
         log.record({"time": START + timedelta(minutes=minute, milliseconds=500), "host": "h", "path": "/"})
@@ -83,7 +83,7 @@ def test_a_session_whose_first_events_are_gone_stays_one(log: EventLog, analytic
     assert [(one["length"], one["requests"]) for one in found] == [(35 * 60, 8), (0, 1)]
 
 
-def test_the_job_keeps_to_the_silence_of_the_first(log: EventLog, analytics_db: Db) -> None:
+def test_the_job_uses_the_silence_of_the_first_call(log: EventLog, analytics_db: Db) -> None:
     short = Sessions(analytics_db, silence_seconds=600)
     visit(log, 0)
     short.derive()

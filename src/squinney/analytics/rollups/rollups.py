@@ -307,7 +307,7 @@ class Rollups:
         start, end = rules.checked_range(start, end)
         step = self._step(level)
         if time_zone is None or time_zone == self.config.time_zone or step.made_from is None:
-            found: Iterator[Document] = iter(self._find(level, key, start, end))
+            found = self._find(level, key, start, end)
         else:
             _require_whole_offsets(time_zone, self.config.finest)
             found = _regrouped(self._find(self.steps[0].level, key, start, end), step.unit, zone(time_zone))

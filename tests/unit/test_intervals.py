@@ -136,7 +136,7 @@ def test_a_day_that_continues_after_a_clock_change_is_one_bucket():
 
 
 def test_hours_follow_the_local_clock():
-    """The server's `$dateTrunc` uses the offset of the year 2000 for hours, which is wrong by half an hour in Colombo."""
+    """The server's `$dateTrunc` uses the offset of the year 2000, which gives Colombo's hours wrong by half an hour."""
     tz, at = ZoneInfo("Asia/Colombo"), datetime(2020, 1, 1, 12, 10, tzinfo=UTC)
     (one,) = (one for one in intervals(at - HOUR, at + HOUR, "hour", tz) if one.start <= at < one.end)
     assert one.bucket.astimezone(tz).minute == 0

@@ -1,4 +1,4 @@
-"""Requests to the application in one event loop, as many at once as a test likes."""
+"""Sends requests directly to the ASGI application, any number at once in one event loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 @dataclass
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: dict[str, str]
@@ -29,7 +29,7 @@ async def call(
     receive: Receive | None = None,
     client: str = "192.0.2.1",
 ) -> Answer:
-    """One request; without `receive` its body is empty."""
+    """Send one request and return the response. Without `receive`, the body is empty."""
     given = {"host": "testserver", **(headers or {})}
     path, _, query = path.partition("?")
     scope = {
@@ -46,27 +46,27 @@ async def call(
         "client": (client, 1),
         "server": ("testserver", 80),
     }
-    told: list[dict[str, Any]] = []
+    sent: list[dict[str, Any]] = []
 
-    async def nothing() -> dict[str, Any]:
+    async def empty_body() -> dict[str, Any]:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message: dict[str, Any]) -> None:
-        told.append(message)
+        sent.append(message)
 
-    await app(scope, receive or nothing, send)
-    raw = told[0]["headers"]
-    body = b"".join(message.get("body", b"") for message in told[1:])
-    complete = len(told) > 1 and not told[-1].get("more_body", False)
-    return Answer(told[0]["status"], {name.decode(): value.decode() for name, value in raw}, body, complete)
+    await app(scope, receive or empty_body, send)
+    raw = sent[0]["headers"]
+    body = b"".join(message.get("body", b"") for message in sent[1:])
+    complete = len(sent) > 1 and not sent[-1].get("more_body", False)
+    return Answer(sent[0]["status"], {name.decode(): value.decode() for name, value in raw}, body, complete)
 
 
 async def never() -> dict[str, Any]:
-    """A body that does not come."""
+    """Wait without end, like a client that never sends its body."""
     await asyncio.Event().wait()
     raise AssertionError
 
 
 async def within(awaited: Awaitable[Answer], seconds: float = 30) -> Answer:
-    """The answer; a test that would hang fails instead."""
+    """Return the response, or fail after `seconds` instead of hanging."""
     return await asyncio.wait_for(awaited, seconds)

@@ -1,4 +1,4 @@
-"""The application in this process, on the test's database."""
+"""Fixtures: the application in this process, with the test's database."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ SECRET = b"the secret of the tests, long enough"
 
 @pytest.fixture(autouse=True)
 def _quick_passwords(quick_passwords: None) -> None:
-    """For all of them."""
+    """Hash passwords quickly in all tests of this folder."""
 
 
 @pytest.fixture
 def systems(prepared: Prepared) -> assembly.Assembled:
-    """All systems on the test's database."""
+    """Return all systems, with the test's database."""
     return assembly.assemble(prepared(assembly.collections()))
 
 
 @pytest.fixture
 def stranger(systems: assembly.Assembled) -> Iterator[TestClient]:
-    """A client of the whole site, with neither key nor session."""
+    """Return a client of the site without a key and without a session."""
     app = create_site(systems, options=Options(secret=SECRET))
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
@@ -38,7 +38,7 @@ def stranger(systems: assembly.Assembled) -> Iterator[TestClient]:
 
 @pytest.fixture
 def site(stranger: TestClient, systems: assembly.Assembled) -> TestClient:
-    """A client that may do everything: it has an API key for all scopes, and is signed in as an admin."""
+    """Return a client with all permissions: it has an API key for all scopes, and is signed in as an admin."""
     services = systems.services["identity"]
     _, key = services["keys"].create("tests", ["*:write"])
     admin = {"_id": "admin", "login": "admin", "name": "Admin", "role": "admin", "created_at": utcnow()}

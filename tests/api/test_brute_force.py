@@ -1,4 +1,4 @@
-"""Every number that the service shows, beside the same number from plain Python over the stored documents."""
+"""Compares every number that the service shows with the number that plain Python computes from stored documents."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def chance(request: pytest.FixtureRequest) -> random.Random:
 
 
 def everything(site: TestClient, path: str, **query: Any) -> list[Any]:
-    """All pages of a list."""
+    """Return the items of all pages of a list."""
     items: list[Any] = []
     cursor = None
     while True:
@@ -52,7 +52,7 @@ def everything(site: TestClient, path: str, **query: Any) -> list[Any]:
 
 
 def written(amount: int, currency: str) -> str:
-    """Money as people write it, by another way than ours."""
+    """Format an amount of money, with code that is independent of ours."""
     digits = DECIMALS[currency]
     text = f"{abs(amount):0{digits + 1}d}"
     whole, part = (text[:-digits], "." + text[-digits:]) if digits else (text, "")
@@ -106,7 +106,7 @@ FACETS = {
 
 
 def below(categories: list[Any], slug: str) -> set[str]:
-    """The ids of a category and of all that is below it, by parent pointers."""
+    """Return the ids of a category and its descendants, found by parent pointers."""
     inside = {category["_id"] for category in categories if category["slug"] == slug}
     while more := {c["_id"] for c in categories if c["parent"] in inside} - inside:
         inside |= more
@@ -174,7 +174,7 @@ def test_products_and_facets(site: TestClient, systems: assembly.Assembled, chan
 
 
 def _ordered(key: tuple[bool, Any, str]) -> Any:
-    """Text in the server's order, which is that of its UTF-8 bytes."""
+    """Return a sort key that orders text by its UTF-8 bytes, as the server does."""
     given, value, sku = key
     return given, value.encode() if isinstance(value, str) else value, sku.encode()
 
@@ -302,7 +302,7 @@ def test_balances_and_statements(site: TestClient, systems: assembly.Assembled, 
 
 
 def local_key(at: datetime, unit: str, zone: str) -> Any:
-    """Which unit of the calendar a time is in, from Python's own clock and calendar."""
+    """Return the calendar unit that contains the time, computed with Python's `zoneinfo`."""
     here = at.astimezone(ZoneInfo(zone))
     day = here.date()
     if unit == "hour":
@@ -311,7 +311,7 @@ def local_key(at: datetime, unit: str, zone: str) -> Any:
 
 
 def random_times(chance: random.Random, count: int) -> list[datetime]:
-    """Spread, and crowded around changes of clocks and Apia's missing day."""
+    """Return random times: half are spread evenly, half are near clock changes and the day that Apia skipped."""
     changes = ["2011-11-06T05", "2011-10-01T15", "2011-12-30T10", "2012-04-01T04"]
     around = [datetime.fromisoformat(f"{change}:00+00:00") for change in changes]
     span = int((END - START).total_seconds())
@@ -329,14 +329,14 @@ def test_hits(site: TestClient, systems: assembly.Assembled, chance: random.Rand
     systems.services["analytics"]["hits"].record_many([("s", page, at, count) for at, page, count in counted])
     for zone in ZONES:
         for unit in ("hour", "day", "week", "month"):
-            asked = {"site": "s", "page": "/", "by": unit, "time_zone": zone}
-            asked |= {"start": START.isoformat(), "end": END.isoformat()}
-            points = site.get("/api/analytics/series", params=asked).json()
+            query = {"site": "s", "page": "/", "by": unit, "time_zone": zone}
+            query |= {"start": START.isoformat(), "end": END.isoformat()}
+            points = site.get("/api/analytics/series", params=query).json()
             got = {datetime.fromisoformat(point["at"]): point["hits"] for point in points}
             assert [datetime.fromisoformat(point["at"]) for point in points] == sorted(got)
             assert sum(got.values()) == sum(count for _, page, count in counted if page == "/"), (zone, unit)
             if unit == "hour" and zone == "Australia/Lord_Howe":
-                continue  # its hours of half a length have no key of their own here
+                continue  # its half-hour shift gives two hours the same key here
             brute: Counter[Any] = Counter()
             for at, page, count in counted:
                 if page == "/":

@@ -1,4 +1,4 @@
-"""Connections that never become a request."""
+"""Connections that send no complete request."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ REQUEST = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 3\r\n\r\n"
 Dialogue = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bytes]]
 
 
-class Hasty(CarefulProtocol):
-    """The same with little patience."""
+class Impatient(CarefulProtocol):
+    """The protocol with a very short time limit for headers."""
 
     header_seconds = 0.3
 
@@ -35,7 +35,7 @@ async def connected() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.Strea
     state = ServerState()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
-        lambda: Hasty(config=config, server_state=state, app_state={}), host="127.0.0.1", port=0
+        lambda: Impatient(config=config, server_state=state, app_state={}), host="127.0.0.1", port=0
     )
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     yield reader, writer
@@ -43,7 +43,7 @@ async def connected() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.Strea
     server.close()
 
 
-def say(dialogue: Dialogue) -> bytes:
+def converse(dialogue: Dialogue) -> bytes:
     async def run() -> bytes:
         async with connected() as (reader, writer):
             return await asyncio.wait_for(dialogue(reader, writer), 10)
@@ -51,23 +51,23 @@ def say(dialogue: Dialogue) -> bytes:
     return asyncio.run(run())
 
 
-def test_whoever_says_nothing_is_sent_away() -> None:
+def test_a_silent_connection_is_closed() -> None:
     async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         return await reader.read()
 
-    assert say(silence) == b""
+    assert converse(silence) == b""
 
 
-def test_headers_that_come_too_slowly_are_cut_off() -> None:
+def test_a_connection_with_slow_headers_is_closed() -> None:
     async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         for byte in REQUEST[:-1]:
             writer.write(bytes([byte]))
             await asyncio.sleep(0.05)
             if reader.at_eof():
                 return b"cut off"
-        return b"heard to the end"
+        return b"read to the end"
 
-    assert say(drip) == b"cut off"
+    assert converse(drip) == b"cut off"
 
 
 def test_headers_without_end_are_refused() -> None:
@@ -77,16 +77,16 @@ def test_headers_without_end_are_refused() -> None:
         writer.write(b"x" * 200)
         return await reader.read()
 
-    assert say(flood).startswith(b"HTTP/1.1 400")
+    assert converse(flood).startswith(b"HTTP/1.1 400")
 
 
-def test_patience_ends_with_the_headers_and_begins_anew_with_the_next_request() -> None:
+def test_the_header_timeout_starts_again_with_each_request() -> None:
     async def two_requests(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         writer.write(REQUEST)
-        await asyncio.sleep(2 * Hasty.header_seconds)  # a slow body is the application's to judge
+        await asyncio.sleep(2 * Impatient.header_seconds)  # the time limit for bodies is the application's
         writer.write(b"abc")
         answer = await reader.readuntil(b"abc")
         writer.write(REQUEST[:20])
         return answer[:15] + await reader.read()
 
-    assert say(two_requests) == b"HTTP/1.1 200 OK"
+    assert converse(two_requests) == b"HTTP/1.1 200 OK"

@@ -1,4 +1,4 @@
-"""What holds for every route of the API: queries that nobody reads, methods, ids, and what GET gives."""
+"""Conventions of all API routes: unknown query parameters, methods, ids, and bodies that round-trip from GET."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.api.test_every_route import table
+from tests.api.test_every_route import all_routes
 
 from squinney import assembly
 
@@ -15,30 +15,30 @@ PRICING = {"list": 1_500, "retail": 1_200, "currency": "EUR"}
 HEALTH = ("/healthz", "/readyz", "/metrics", "/api/openapi.json")
 
 
-def test_every_route_refuses_a_query_that_nobody_reads(site: TestClient) -> None:
-    for method, path in table(site.app):  # type: ignore[arg-type]
+def test_every_route_refuses_unknown_query_parameters(site: TestClient) -> None:
+    for method, path in all_routes(site.app):  # type: ignore[arg-type]
         if path in HEALTH:
             continue
-        answer = site.request(method, f"{path}?nobody_reads_this=1")
+        answer = site.request(method, f"{path}?unknown_parameter=1")
         assert answer.status_code == 422, (method, path, answer.text)
-        assert "nobody_reads_this" in answer.text, (method, path)
+        assert "unknown_parameter" in answer.text, (method, path)
 
 
-def test_a_filter_that_is_not_there_does_not_give_everything(site: TestClient) -> None:
+def test_an_unknown_filter_is_refused_instead_of_ignored(site: TestClient) -> None:
     for path in (f"{API}/products?brnd=Acme", f"{API}/orders?status=placed"):
         answer = site.get(path)
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
     assert site.get(f"{API}/products?type=Film").status_code == 200
 
 
-def test_links_with_the_marks_of_campaigns_lead_to_pages_all_the_same(site: TestClient) -> None:
+def test_pages_accept_campaign_parameters(site: TestClient) -> None:
     assert site.get("/shop?utm_source=letter&fbclid=1").status_code == 200
     assert site.get(f"{API}/products?utm_source=letter").status_code == 422
 
 
 def test_405_names_every_method_of_the_path(site: TestClient) -> None:
     methods: dict[str, set[str]] = {}
-    for method, path in table(site.app):  # type: ignore[arg-type]
+    for method, path in all_routes(site.app):  # type: ignore[arg-type]
         methods.setdefault(path, set()).add(method)
     tried = 0
     for path in methods:
@@ -47,7 +47,9 @@ def test_405_names_every_method_of_the_path(site: TestClient) -> None:
             continue
         allowed = set(answer.headers["allow"].split(", "))
         assert methods[path] <= allowed, path
-        for method in {"GET", "POST", "PUT", "PATCH", "DELETE"} - methods[path]:  # its own are asked elsewhere
+        for method in {"GET", "POST", "PUT", "PATCH", "DELETE"} - methods[
+            path
+        ]:  # other tests call the route's own methods
             tried += 1
             assert (site.request(method, path).status_code == 405) == (method not in allowed), (method, path)
         assert ("HEAD" in allowed) == ("GET" in allowed)
@@ -61,7 +63,7 @@ def product(**more: Any) -> dict[str, Any]:
     return {"id": "album", "type": "Audio Album", "title": "Album", "pricing": PRICING, "details": details, **more}
 
 
-def test_a_category_is_named_by_id_or_slug_and_one_that_is_not_there_is_not_empty(site: TestClient) -> None:
+def test_an_unknown_category_is_not_found(site: TestClient) -> None:
     jazz = site.post(f"{API}/categories", json={"name": "Jazz", "slug": "jazz"}).json()
     site.post(f"{API}/products", json=product(category_ids=[jazz["id"]]))
     for named in (jazz["id"], "jazz"):
@@ -73,7 +75,7 @@ def test_a_category_is_named_by_id_or_slug_and_one_that_is_not_there_is_not_empt
     assert site.get(f"{API}/facets", params={"category": "rock", "by": "type"}).status_code == 404
 
 
-def test_what_get_gives_post_takes(site: TestClient, systems: assembly.Assembled) -> None:
+def test_commerce_documents_round_trip_from_get_to_post(site: TestClient, systems: assembly.Assembled) -> None:
     music = site.post(f"{API}/categories", json={"name": "Music", "slug": "music"}).json()
     site.post(f"{API}/categories", json={"name": "Jazz", "slug": "jazz", "parent": "music"})
     jazz = site.get(f"{API}/categories/jazz").json()
@@ -94,7 +96,7 @@ def test_what_get_gives_post_takes(site: TestClient, systems: assembly.Assembled
     assert site.post(f"{API}/orders", json=given).json()["items"] == given["items"]
 
 
-def test_what_get_gives_of_nodes_comments_and_accounts_post_takes(site: TestClient) -> None:
+def test_nodes_comments_and_accounts_round_trip_from_get_to_post(site: TestClient) -> None:
     author = {"id": "ann", "name": "Ann"}
     new = {"slug": "a", "type": "blog-entry", "title": "A", "author": author, "detail": {"text": "x"}, "tags": ["t"]}
     made = site.post("/api/content/nodes", json={**new, "published": "2026-01-01T00:00:00Z"}).json()
@@ -123,7 +125,7 @@ def test_what_get_gives_of_nodes_comments_and_accounts_post_takes(site: TestClie
     assert second.json()["id"] != account["id"]
 
 
-def test_what_get_gives_of_nodes_and_comments_patch_takes(site: TestClient) -> None:
+def test_nodes_and_comments_round_trip_from_get_to_patch(site: TestClient) -> None:
     author = {"id": "ann", "name": "Ann"}
     new = {"slug": "a", "type": "blog-entry", "title": "A", "author": author, "detail": {"text": "x"}, "tags": ["t"]}
     made = site.post("/api/content/nodes", json={**new, "published": "2026-01-01T00:00:00Z"}).json()
@@ -146,14 +148,14 @@ def test_what_get_gives_of_nodes_and_comments_patch_takes(site: TestClient) -> N
         assert (refused.status_code, refused.json()["details"].get("field")) == (422, name)
 
 
-def test_movements_of_a_sku_that_nobody_knows_are_not_an_empty_list(site: TestClient) -> None:
+def test_movements_of_an_unknown_sku_are_not_found(site: TestClient) -> None:
     assert site.post(f"{API}/products", json=product()).status_code == 201
     assert site.get(f"{API}/stock/album/movements").json() == {"items": [], "next": None}
     unknown = site.get(f"{API}/stock/nothing/movements")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown-product")
 
 
-def test_the_librarys_own_id_will_do_for_a_product(site: TestClient) -> None:
+def test_a_product_may_be_sent_with_its_stored_id_field(site: TestClient) -> None:
     stored = product()
     stored["_id"] = stored.pop("id")
     assert site.post(f"{API}/products", json=stored).json()["id"] == "album"

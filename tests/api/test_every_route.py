@@ -1,4 +1,4 @@
-"""Every route of the table, whoever wrote it: permission, CSRF, size and rate."""
+"""Checks every route: permissions, CSRF tokens, body size, rate limits, documentation and security headers."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def app(systems: assembly.Assembled) -> FastAPI:
 
 
 @pytest.fixture
-def anybody(app: FastAPI) -> Iterator[TestClient]:
+def visitor(app: FastAPI) -> Iterator[TestClient]:
     with TestClient(app, raise_server_exceptions=False, follow_redirects=False) as client:
         yield client
 
 
-def table(app: FastAPI) -> list[tuple[str, str]]:
-    """Every method and path, with something in place of its parameters."""
+def all_routes(app: FastAPI) -> list[tuple[str, str]]:
+    """Return every method and path, with `x` instead of path parameters."""
     found = []
     for path, route in routes_with_paths(app.routes):
         if isinstance(route, Mount):
@@ -46,17 +46,17 @@ def table(app: FastAPI) -> list[tuple[str, str]]:
 
 
 def api(app: FastAPI) -> list[tuple[str, str]]:
-    return [(method, path) for method, path in table(app) if path.startswith("/api/") and path not in OPEN]
+    return [(method, path) for method, path in all_routes(app) if path.startswith("/api/") and path not in OPEN]
 
 
 def pages(app: FastAPI) -> list[tuple[str, str]]:
-    return [(method, path) for method, path in table(app) if not path.startswith("/api/") and path not in OPEN]
+    return [(method, path) for method, path in all_routes(app) if not path.startswith("/api/") and path not in OPEN]
 
 
-def test_the_table_is_what_it_seems(app: FastAPI) -> None:
+def test_all_routes_are_found(app: FastAPI) -> None:
     assert ("POST", "/api/ledger/transfers") in api(app)
     assert ("POST", "/sign-in") in pages(app)
-    assert {path for _, path in table(app)} >= OPEN
+    assert {path for _, path in all_routes(app)} >= OPEN
     assert all(
         isinstance(route, APIRoute | Mount | WebSocketRoute) or path == "/api/openapi.json"
         for path, route in routes_with_paths(app.routes)
@@ -64,38 +64,38 @@ def test_the_table_is_what_it_seems(app: FastAPI) -> None:
 
 
 def test_each_api_route_needs_a_key_with_its_scope(
-    app: FastAPI, anybody: TestClient, systems: assembly.Assembled
+    app: FastAPI, visitor: TestClient, systems: assembly.Assembled
 ) -> None:
     keys = systems.services["identity"]["keys"]
-    _, other = keys.create("of another system", ["nothing:write"])
+    _, other = keys.create("for another system", ["nothing:write"])
     _, reader = keys.create("reads only", ["*:read"])
     for method, path in api(app):
-        refused = anybody.request(method, path)
+        refused = visitor.request(method, path)
         assert (refused.status_code, refused.json()["code"]) == (401, "key-refused"), (method, path)
         assert refused.headers["www-authenticate"].startswith("Bearer")
-        told = anybody.request(method, path, headers={"Authorization": f"Bearer {other}"})
-        assert (told.status_code, told.json()["code"]) == (403, "forbidden"), (method, path)
-        read = anybody.request(method, path, headers={"Authorization": f"Bearer {reader}"})
+        denied = visitor.request(method, path, headers={"Authorization": f"Bearer {other}"})
+        assert (denied.status_code, denied.json()["code"]) == (403, "forbidden"), (method, path)
+        read = visitor.request(method, path, headers={"Authorization": f"Bearer {reader}"})
         assert (read.status_code == 403) == (method not in SAFE), (method, path, read.text)
         assert read.status_code < 500, (method, path, read.text)
 
 
 def test_each_page_that_writes_needs_the_visitors_token(
-    app: FastAPI, anybody: TestClient, systems: assembly.Assembled
+    app: FastAPI, visitor: TestClient, systems: assembly.Assembled
 ) -> None:
     token = _session(systems, "admin")
-    others = Visitor(SECRET, ANONYMOUS + "somebody-elses-token").csrf
+    others = Visitor(SECRET, ANONYMOUS + "another-visitors-token").csrf
     for method, path in pages(app):
         if method in SAFE:
             continue
         for given in ({}, {"csrf": ""}, {"csrf": others}):
-            anybody.cookies.set("squinney", token)
-            refused = anybody.request(method, path, data=given)
+            visitor.cookies.set("squinney", token)
+            refused = visitor.request(method, path, data=given)
             assert (refused.status_code, refused.json()["code"]) == (403, "forbidden"), (method, path)
             assert "not sent from this site" in refused.text
         for headers in ({"Origin": "https://evil.example"}, {"Origin": "http://["}, {"Sec-Fetch-Site": "cross-site"}):
             csrf = {"X-CSRF-Token": Visitor(SECRET, token).csrf}
-            assert anybody.request(method, path, headers={**headers, **csrf}).status_code == 403, (method, path)
+            assert visitor.request(method, path, headers={**headers, **csrf}).status_code == 403, (method, path)
 
 
 def _session(systems: assembly.Assembled, role: str) -> str:
@@ -104,25 +104,25 @@ def _session(systems: assembly.Assembled, role: str) -> str:
     return SIGNED_IN + str(systems.services["identity"]["sessions"].start(person))
 
 
-def test_each_page_answers_strangers_without_failing_and_admin_pages_not_at_all(
-    app: FastAPI, anybody: TestClient, systems: assembly.Assembled
+def test_no_page_fails_for_strangers_and_admin_pages_refuse_them(
+    app: FastAPI, visitor: TestClient, systems: assembly.Assembled
 ) -> None:
     for method, path in pages(app):
         for accept in ("text/html", "application/json"):
-            anybody.cookies.clear()
+            visitor.cookies.clear()
             token = ANONYMOUS + "a-visitors-token"
-            anybody.cookies.set("squinney", token)
+            visitor.cookies.set("squinney", token)
             csrf = {"X-CSRF-Token": Visitor(SECRET, token).csrf}
-            answer = anybody.request(method, path, headers={"Accept": accept, **csrf})
+            answer = visitor.request(method, path, headers={"Accept": accept, **csrf})
             assert answer.status_code < 500, (method, path, answer.text)
             if path.startswith(FOR_ADMINS):
                 _is_refused(answer, accept)
     token = _session(systems, "editor")
     for method, path in pages(app):
         if path.startswith(FOR_ADMINS):
-            anybody.cookies.set("squinney", token)
+            visitor.cookies.set("squinney", token)
             csrf = {"X-CSRF-Token": Visitor(SECRET, token).csrf}
-            assert anybody.request(method, path, headers=csrf).status_code == 403, (method, path)
+            assert visitor.request(method, path, headers=csrf).status_code == 403, (method, path)
 
 
 def _is_refused(answer: object, accept: str) -> None:
@@ -132,14 +132,14 @@ def _is_refused(answer: object, accept: str) -> None:
 
 
 def test_each_route_refuses_a_body_that_is_too_large(
-    app: FastAPI, anybody: TestClient, systems: assembly.Assembled
+    app: FastAPI, visitor: TestClient, systems: assembly.Assembled
 ) -> None:
     _, key = systems.services["identity"]["keys"].create("everything", ["*:write"])
-    anybody.headers["Authorization"] = f"Bearer {key}"
+    visitor.headers["Authorization"] = f"Bearer {key}"
     small = create_site(systems, options=Options(secret=SECRET, body_limits={"/": 1_000}))
     allowed = _body_limits()
-    with TestClient(small, raise_server_exceptions=False, headers=anybody.headers) as client:
-        for method, path in table(app):
+    with TestClient(small, raise_server_exceptions=False, headers=visitor.headers) as client:
+        for method, path in all_routes(app):
             if method in SAFE or path.startswith(allowed):
                 continue
             refused = client.request(method, path, content=b"x" * 1_001)
@@ -147,7 +147,7 @@ def test_each_route_refuses_a_body_that_is_too_large(
 
 
 def _body_limits() -> tuple[str, ...]:
-    """Uploads have limits of their own, tested where they are declared."""
+    """Return the paths with limits of their own, which other tests check."""
     from squinney.service.site import surfaces
 
     found = [*surfaces(assembly.SYSTEMS, "api"), *surfaces(assembly.SYSTEMS, "web")]
@@ -160,7 +160,7 @@ def test_each_route_counts_against_a_rate(systems: assembly.Assembled) -> None:
     with TestClient(limited, raise_server_exceptions=False) as client:
         assert client.get("/").status_code == 200
         assert client.get("/api/identity/key", headers={"Authorization": f"Bearer {key}"}).status_code == 200
-        for method, path in table(limited):
+        for method, path in all_routes(limited):
             answer = client.request(method, path, headers={"Authorization": f"Bearer {key}"})
             if path in OPEN - {"/api/docs", "/api/openapi.json"}:
                 assert answer.status_code == 200, path
@@ -172,7 +172,7 @@ def test_each_route_counts_against_a_rate(systems: assembly.Assembled) -> None:
 def test_each_route_is_documented_with_its_errors(app: FastAPI) -> None:
     document = app.openapi()
     documented = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
-    routes = {(method, path) for method, path in table(app) if path.startswith("/api/") and path not in OPEN}
+    routes = {(method, path) for method, path in all_routes(app) if path.startswith("/api/") and path not in OPEN}
     assert {(method, re.sub(r"\{[^}]+\}", "x", path)) for method, path in documented} >= routes
     for path, item in document["paths"].items():
         for method, operation in item.items():
@@ -200,9 +200,9 @@ def _signs_cursors(app: FastAPI, method: str, path: str) -> bool:
     return any(dependency.call is signed_cursor for dependency in route.dependant.dependencies)
 
 
-def test_each_answer_carries_the_security_headers(app: FastAPI, anybody: TestClient) -> None:
-    for method, path in table(app):
-        answer = anybody.request(method, path, headers={"Accept": "text/html"})
+def test_each_response_has_the_security_headers(app: FastAPI, visitor: TestClient) -> None:
+    for method, path in all_routes(app):
+        answer = visitor.request(method, path, headers={"Accept": "text/html"})
         assert answer.status_code < 500, (method, path, answer.text)
         headers = answer.headers
         policy = headers["content-security-policy"]

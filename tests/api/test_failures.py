@@ -1,4 +1,4 @@
-"""A fault of ours is logged, counted and answered with one id."""
+"""Internal errors are logged, counted and reported with one request id."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECRET = b"the secret of the tests, long enough"
 @pytest.fixture
 def app(systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch) -> Any:
     def broken(*_: Any, **__: Any) -> None:
-        raise RuntimeError("a secret of the house")
+        raise RuntimeError("an internal secret")
 
     monkeypatch.setattr(type(systems.services["ledger"]["accounts"]), "all", broken)
     return create_site(systems, options=Options(secret=SECRET))
@@ -41,11 +41,11 @@ def key_of(systems: assembly.Assembled) -> dict[str, str]:
 
 
 def as_json(records: list[logging.LogRecord]) -> list[dict[str, Any]]:
-    """The lines as the log has them for machines."""
+    """Return the records as JSON log lines."""
     return [json.loads(logs.Json().format(record)) for record in records]
 
 
-def test_a_fault_is_one_line_one_count_and_one_id(app: Any, systems: assembly.Assembled) -> None:
+def test_an_internal_error_gives_one_log_line_one_count_and_one_id(app: Any, systems: assembly.Assembled) -> None:
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(logs.Json())
@@ -68,7 +68,7 @@ def test_a_fault_is_one_line_one_count_and_one_id(app: Any, systems: assembly.As
     failures = [line for line in ours if line["level"] == "error"]
     assert len(failures) == 1
     assert failures[0]["path"] == "/api/ledger/accounts"
-    assert "a secret of the house" in failures[0]["exception"]
+    assert "an internal secret" in failures[0]["exception"]
     assert [line["status"] for line in ours if line["logger"] == "squinney.requests"] == [500]
     assert 'squinney_operations_total{outcome="failed",system="ledger"} 1.0' in metrics
     assert 'squinney_requests_total{method="GET",route="/api/ledger/accounts",status="500"} 1.0' in metrics
@@ -81,16 +81,16 @@ def test_a_page_that_fails_shows_the_id_and_nothing_else(systems: assembly.Assem
         page = client.get("/broken", headers={"Accept": "text/html"})
     assert page.status_code == 500
     assert page.headers["x-request-id"] in page.text
-    assert "a secret of the house" not in page.text
+    assert "an internal secret" not in page.text
     assert "content-security-policy" in page.headers
 
 
-def test_a_failure_in_the_middle_of_an_answer_does_not_end_it_as_if_it_were_whole(systems: assembly.Assembled) -> None:
+def test_a_failure_during_a_response_leaves_it_incomplete(systems: assembly.Assembled) -> None:
     import asyncio
 
     def pieces() -> Any:
         yield b"half"
-        raise RuntimeError("a secret of the house")
+        raise RuntimeError("an internal secret")
 
     app = create_site(systems, options=Options(secret=SECRET))
     app.router.routes.insert(0, _route("/half", lambda: StreamingResponse(pieces())))
@@ -100,7 +100,7 @@ def test_a_failure_in_the_middle_of_an_answer_does_not_end_it_as_if_it_were_whol
 
 
 def _broken() -> None:
-    raise RuntimeError("a secret of the house")
+    raise RuntimeError("an internal secret")
 
 
 def _route(path: str, endpoint: Any) -> Any:
@@ -116,15 +116,15 @@ def _from_mongodb() -> Unavailable:
 
 
 @pytest.mark.parametrize(
-    ("error", "says", "says_not"),
+    ("error", "shown", "not_shown"),
     [
         (Unavailable("too many people are signing in at this moment"), "Please try again in a moment.", "database"),
         (Unavailable("too busy", outcome_unknown=True), "Please try again in a moment.", "may have been done"),
         (_from_mongodb(), "The change may have been made", "try again in a moment"),
     ],
 )
-def test_a_page_says_what_is_the_matter_and_blames_nothing_else(
-    systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch, error: Unavailable, says: str, says_not: str
+def test_a_503_page_explains_the_cause(
+    systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch, error: Unavailable, shown: str, not_shown: str
 ) -> None:
     def away(*_: Any, **__: Any) -> None:
         raise error
@@ -134,10 +134,10 @@ def test_a_page_says_what_is_the_matter_and_blames_nothing_else(
     with TestClient(app) as client:
         page = client.get("/shop/orders/x", headers={"Accept": "text/html"})
     assert (page.status_code, "retry-after" in page.headers) == (503, True)
-    assert (error.message in page.text, says in page.text, says_not in page.text) == (True, True, False)
+    assert (error.message in page.text, shown in page.text, not_shown in page.text) == (True, True, False)
 
 
-def test_making_the_document_of_the_api_does_not_hold_the_event_loop(systems: assembly.Assembled) -> None:
+def test_building_the_openapi_document_does_not_block_the_event_loop(systems: assembly.Assembled) -> None:
     app = create_site(systems, options=Options(secret=SECRET))
     makers = []
 
@@ -147,18 +147,16 @@ def test_making_the_document_of_the_api_does_not_hold_the_event_loop(systems: as
 
     app.openapi = make  # type: ignore[method-assign]
 
-    async def look() -> Any:
+    async def read() -> Any:
         return threading.current_thread().name, await call(app, "GET", "/api/openapi.json")
 
-    loop_thread, answer = asyncio.run(look())
+    loop_thread, answer = asyncio.run(read())
     assert answer.status == 200
     assert makers != [loop_thread]
     assert len(makers) == 1
 
 
-def test_the_document_of_the_api_is_made_once_however_many_ask(
-    systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_openapi_document_is_built_once(systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch) -> None:
     app = create_site(systems, options=Options(secret=SECRET))
     made = []
 

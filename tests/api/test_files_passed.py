@@ -22,16 +22,16 @@ PRICING = {"list": 100, "retail": 100, "currency": "EUR"}
 
 @pytest.fixture
 def passed() -> Iterator[list[str]]:
-    """Files whose functions are called in threads that start from now on; the site's threads do."""
+    """Return a list that collects the files whose functions run in new threads, such as those of the site."""
     files: list[str] = []
 
-    def note(frame: FrameType, event: str, _: Any) -> None:
+    def record(frame: FrameType, event: str, _: Any) -> None:
         file = frame.f_code.co_filename
         # The code that watches the test run is not part of the site.
         if event == "call" and file.startswith(SOURCE) and not file.startswith(f"{SOURCE}testing/"):
             files.append(file.removeprefix(SOURCE))
 
-    threading.setprofile(note)
+    threading.setprofile(record)
     yield files
     threading.setprofile(None)  # type: ignore[arg-type]
 

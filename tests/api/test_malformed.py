@@ -1,4 +1,4 @@
-"""One malformed document ends neither `doctor` nor `--repair` nor a page."""
+"""A malformed document stops neither `doctor`, nor `doctor --repair`, nor a page."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ HTML = {"Accept": "text/html"}
 
 
 def damage(db: Db, collection: str, *documents: dict[str, Any]) -> None:
-    """Put documents where the server's validators would refuse them."""
+    """Insert documents that the server's validators would refuse."""
     db[collection].insert_many(documents, bypass_document_validation=True)
 
 
 @pytest.fixture
 def damaged(systems: assembly.Assembled) -> assembly.Assembled:
-    """Something repairable in each system, beside something that cannot be read."""
+    """Return systems with repairable problems and with documents that cannot be read."""
     db = systems.db
     account = systems.services["ledger"]["accounts"].open("EUR", 100, name="Whole")
     db["accounts"].update_one({"_id": account["_id"]}, {"$set": {"balance": 150}})
@@ -44,26 +44,26 @@ def damaged(systems: assembly.Assembled) -> assembly.Assembled:
     return systems
 
 
-def test_doctor_tells_of_it_and_of_everything_else(damaged: assembly.Assembled) -> None:
+def test_doctor_reports_malformed_documents_and_all_other_problems(damaged: assembly.Assembled) -> None:
     findings = list(doctor.examine(damaged.db))
-    told = [finding.message for finding in findings if finding.level == "problem"]
+    messages = [finding.message for finding in findings if finding.level == "problem"]
     for wanted in ("wrong-balance", "malformed-account", "login-without-person"):
-        assert any(wanted in message for message in told), (wanted, told)
+        assert any(wanted in message for message in messages), (wanted, messages)
     assert {finding.area for finding in findings} >= {system.name for system in assembly.SYSTEMS}
-    assert any("cannot be read" in message for message in told)
+    assert any("cannot be read" in message for message in messages)
     for wanted in ("damaged-order: order odd-order", "damaged-order: order no-items", "damaged-cart: cart odd-cart"):
-        assert any(wanted in message for message in told), (wanted, told)
-    assert not any("cannot be checked" in message for message in told), told
+        assert any(wanted in message for message in messages), (wanted, messages)
+    assert not any("cannot be checked" in message for message in messages), messages
 
 
-def test_repair_mends_what_it_can(damaged: assembly.Assembled) -> None:
+def test_repair_fixes_what_it_can(damaged: assembly.Assembled) -> None:
     done = doctor.repair(damaged.db)
     assert done["ledger: balances set"] == 1
     assert done["identity: logins removed"] == 1
     assert not [what for what in done if "stopped" in what], done
 
 
-def test_the_pages_show_the_rest(damaged: assembly.Assembled, site: TestClient) -> None:
+def test_pages_show_the_intact_documents(damaged: assembly.Assembled, site: TestClient) -> None:
     pricing = {"list": 1_500, "retail": 1_200, "currency": "EUR"}
     film = {"_id": "film", "type": "Film", "title": "Whole film", "pricing": pricing}
     damaged.services["commerce"]["catalog"].add(film)
@@ -76,7 +76,7 @@ def test_the_pages_show_the_rest(damaged: assembly.Assembled, site: TestClient) 
     assert site.get("/admin/problems", headers=HTML).status_code == 200
 
 
-def test_a_page_of_something_damaged_says_so(damaged: assembly.Assembled, site: TestClient) -> None:
+def test_the_page_of_a_damaged_document_returns_409(damaged: assembly.Assembled, site: TestClient) -> None:
     db, line = damaged.db, {"sku": "a", "title": "A", "qty": 1, "price": "much"}
     pricing = {"list": 1, "retail": 1, "savings": 0, "pct_savings": 0, "currency": "EUR"}
     film = {"type": "Film", "title": "Film", "title_lower": "film", "pricing": pricing, "properties": []}
@@ -93,12 +93,12 @@ def test_a_page_of_something_damaged_says_so(damaged: assembly.Assembled, site: 
     site.cookies.delete("squinney-cart")
     page = site.get("/shop/admin", headers=HTML)
     assert (page.status_code, "damaged and not shown here" in page.text) == (200, True)
-    told = [str(problem) for problem in find_problems(db) if problem.code == "damaged-product"]
-    assert len(told) == 2
-    assert "director" in next(message for message in told if "film" in message)
+    messages = [str(problem) for problem in find_problems(db) if problem.code == "damaged-product"]
+    assert len(messages) == 2
+    assert "director" in next(message for message in messages if "film" in message)
 
 
-def test_the_list_of_ones_own_orders_shows_the_rest(systems: assembly.Assembled, site: TestClient) -> None:
+def test_the_list_of_own_orders_shows_the_intact_ones(systems: assembly.Assembled, site: TestClient) -> None:
     person = systems.db["people"].find_one({})
     assert person is not None
     damage(systems.db, "orders", {"_id": "odd", "customer": person["_id"], "placed_at": utcnow(), "items": 5})
@@ -106,7 +106,7 @@ def test_the_list_of_ones_own_orders_shows_the_rest(systems: assembly.Assembled,
     assert (page.status_code, "damaged and not shown here" in page.text) == (200, True)
 
 
-def test_a_system_that_takes_too_long_is_a_notice_and_keeps_no_other_from_being_looked_at(
+def test_a_slow_system_is_a_notice_and_the_others_are_still_checked(
     systems: assembly.Assembled,
 ) -> None:
     def slow(db: Db) -> Any:
@@ -116,21 +116,19 @@ def test_a_system_that_takes_too_long_is_a_notice_and_keeps_no_other_from_being_
 
     first, *others = assembly.SYSTEMS
     findings = list(doctor.examine(systems.db, seconds=10, systems=[replace(first, find_problems=slow), *others]))
-    told = {finding.area: finding.level for finding in findings}
-    assert told[first.name] == "notice"
-    assert {told[system.name] for system in others} == {"ok"}
+    levels = {finding.area: finding.level for finding in findings}
+    assert levels[first.name] == "notice"
+    assert {levels[system.name] for system in others} == {"ok"}
     assert not [finding for finding in findings if finding.level == "problem"]
 
 
-def test_a_time_that_is_over_is_told_of_no_document_and_no_check(systems: assembly.Assembled) -> None:
+def test_a_timeout_is_raised_and_not_reported_as_a_problem(systems: assembly.Assembled) -> None:
     for system in assembly.SYSTEMS:
         with pytest.raises((PyMongoError, Unavailable)), pymongo.timeout(0.000_001):
             list(system.find_problems(systems.db))
 
 
-def test_a_check_that_fails_altogether_is_one_finding(
-    systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_check_that_raises_is_one_finding(systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(db: Db) -> Any:
         raise KeyError("a field")
 

@@ -1,4 +1,4 @@
-"""MongoDB is killed and comes back while callers keep calling."""
+"""MongoDB is killed and restarted while callers send requests."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ ENVIRONMENT = {"SQUINNEY_SECRET": "test " * 8, "SQUINNEY_RATE_PER_KEY": "0", "PO
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Embedded]:
-    """A MongoDB to be killed, which others do not use."""
+    """Start a MongoDB for this test only, because the test kills it."""
     started = Embedded.start(tmp_path / "data", test_commands=True)
     yield started
     started.stop()
 
 
 class Service:
-    """`squinney serve` on a MongoDB that somebody else looks after."""
+    """A running `squinney serve` with an external MongoDB."""
 
     def __init__(self, uri: str) -> None:
         self.process = subprocess.Popen(
@@ -61,7 +61,7 @@ class Service:
 
 
 class Caller(threading.Thread):
-    """Moves money back and forth, each transfer with a key, and reads; notes what it is told and how long it took."""
+    """A thread that transfers money with idempotency keys and reads accounts, and records statuses and times."""
 
     def __init__(self, url: str, key: str, accounts: list[str], stop: threading.Event, number: int) -> None:
         super().__init__()
@@ -157,5 +157,5 @@ def _outage(server: Embedded, service: Service, key: str, accounts: list[str]) -
 def _wait(condition: Any, seconds: float = 60) -> None:
     until = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < until, "it did not happen in time"
+        assert time.monotonic() < until, "the condition was not met in time"
         time.sleep(0.05)

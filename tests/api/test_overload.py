@@ -1,4 +1,4 @@
-"""Whoever waits, computes or sends slowly takes nobody else's time."""
+"""Slow requests, expensive work and slow bodies do not delay other requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from squinney.service.middleware.rates import Pace
 from squinney.service.site import create_site
 
 SECRET = b"the secret of the tests, long enough"
-THREADS = 40  # of the pages
+THREADS = 40  # the number of threads for pages
 HTML = {"accept": "text/html"}
 
 
@@ -40,7 +40,7 @@ def app(systems: assembly.Assembled) -> Any:
 
 @contextmanager
 def held(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, count: int) -> Iterator[tuple[Any, Any]]:
-    """Whoever calls it waits until the end of the `with`; `begun` is set as soon as `count` do."""
+    """Make callers of a function wait until the end of the `with`; `begun` is set when `count` of them wait."""
     go, begun, calls = threading.Event(), threading.Event(), []
 
     def waits(*_: Any, **__: Any) -> Any:
@@ -58,7 +58,7 @@ def held(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, count: int) -> 
 
 
 def while_waiting(crowd: Callable[[], list[Any]], begun: threading.Event, go: threading.Event, app: Any) -> list[Any]:
-    """What health, readiness and a page answer while the crowd waits; then what the crowd is told."""
+    """Return the responses of probes and of a page while the crowd waits, and then the responses to the crowd."""
 
     async def run() -> list[Any]:
         waiting = [asyncio.ensure_future(one) for one in crowd()]
@@ -74,7 +74,7 @@ def while_waiting(crowd: Callable[[], list[Any]], begun: threading.Event, go: th
     return asyncio.run(run())
 
 
-def test_health_answers_though_every_thread_of_the_pages_waits(
+def test_health_responds_while_all_page_threads_wait(
     app: Any, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, key = systems.services["identity"]["keys"].create("test", ["ledger:read"])
@@ -96,17 +96,17 @@ def test_health_answers_though_every_thread_of_the_pages_waits(
         assert [answer.status for answer in asyncio.run(probes())] == [200, 200, 200]
 
 
-def test_refusals_leave_at_a_steady_rate() -> None:
+def test_refusals_are_sent_at_a_steady_rate() -> None:
     pace = Pace(10)
     waits = [pace.wait_seconds(100.0) for _ in range(60)]
-    assert waits[:4] == [0.0] * 4  # a moment's worth at once
+    assert waits[:4] == [0.0] * 4  # a small burst at once
     assert waits[4:6] == pytest.approx([0.1, 0.2])
-    assert waits[-1] == 3.0  # nobody waits for longer
+    assert waits[-1] == 3.0  # the longest wait
     assert pace.wait_seconds(110.0) == 0.0
 
 
-def test_whoever_is_refused_again_and_again_waits(systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody with a key, who is answered, or who asks how we are."""
+def test_repeated_refusals_are_delayed(systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Callers with a key, successful requests and health checks do not wait."""
     app = create_site(systems, options=Options(secret=SECRET, refusals_per_second=1))
     _, key = systems.services["identity"]["keys"].create("test", ["ledger:read"])
     waited: list[float] = []
@@ -144,7 +144,7 @@ def form(path: str, number: int, **fields: str) -> dict[str, Any]:
     return {"headers": headers, "receive": receive, "client": f"192.0.2.{number}"}
 
 
-def test_a_crowd_that_signs_up_takes_no_thread_of_the_pages(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_sign_ups_use_no_thread_of_the_pages(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def crowd() -> list[Any]:
         return [
             call(app, "POST", "/sign-up", **form("/sign-up", number, login=f"p{number}", password="a long password"))
@@ -152,14 +152,14 @@ def test_a_crowd_that_signs_up_takes_no_thread_of_the_pages(app: Any, monkeypatc
         ]
 
     with held(monkeypatch, passwords, "hashed", 1) as (begun, go):
-        probes, page, told = while_waiting(crowd, begun, go, app)
+        probes, page, responses = while_waiting(crowd, begun, go, app)
     assert [answer.status for answer in probes] == [200, 200, 200]
     assert page.status == 200
-    assert {answer.status for answer in told} == {503}
-    assert all(int(answer.headers["retry-after"]) >= 1 for answer in told)
+    assert {answer.status for answer in responses} == {503}
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in responses)
 
 
-def test_one_address_signs_up_so_often_and_no_more(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sign_ups_per_address_are_limited(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     hashed = []
     monkeypatch.setattr(passwords, "hashed", lambda password: hashed.append(password) or "hashed")
 
@@ -170,10 +170,10 @@ def test_one_address_signs_up_so_often_and_no_more(app: Any, monkeypatch: pytest
     async def run() -> list[Answer]:
         return [await sign_up(number) for number in range(55)]
 
-    told = asyncio.run(run())
-    assert [answer.status for answer in told] == [303] * 50 + [429] * 5
-    assert len(hashed) == 50, "refused before it costs anything"
-    assert 2 < int(told[-1].headers["retry-after"]) <= 3_600, "when it is over, not what any refusal says"
+    responses = asyncio.run(run())
+    assert [answer.status for answer in responses] == [303] * 50 + [429] * 5
+    assert len(hashed) == 50, "the refused passwords were not hashed"
+    assert 2 < int(responses[-1].headers["retry-after"]) <= 3_600, "the remaining time, not the default"
 
 
 def signed_in(systems: assembly.Assembled) -> dict[str, str]:
@@ -183,7 +183,7 @@ def signed_in(systems: assembly.Assembled) -> dict[str, str]:
     return {"cookie": f"squinney={token}", "x-csrf-token": Visitor(SECRET, token).csrf}
 
 
-def test_uploads_that_stand_still_take_no_thread_of_the_pages(systems: assembly.Assembled) -> None:
+def test_stalled_uploads_use_no_thread_of_the_pages(systems: assembly.Assembled) -> None:
     app = create_site(systems, options=Options(secret=SECRET, body_seconds=1))
     nodes, author = systems.services["content"]["nodes"], {"_id": "admin", "name": "Admin"}
     parent = nodes.create(None, "pictures", "gallery", "Pictures", author, viewer=Viewer("admin", ("admin",)))["_id"]
@@ -196,10 +196,10 @@ def test_uploads_that_stand_still_take_no_thread_of_the_pages(systems: assembly.
             )
             for number in range(50)
         ]
-        await asyncio.wait(uploads, return_when=asyncio.FIRST_COMPLETED)  # those for whom there is no room
+        await asyncio.wait(uploads, return_when=asyncio.FIRST_COMPLETED)  # the uploads beyond the limit
         page = await within(call(app, "GET", "/", headers=HTML))
         done = [one.result() for one in uploads if one.done()]
-        await asyncio.wait(uploads)  # each until its time is over: a loop that ends before them would break off threads
+        await asyncio.wait(uploads)  # until each has timed out, because ending the loop earlier would interrupt threads
         return page, done
 
     page, refused = asyncio.run(run())
@@ -207,7 +207,7 @@ def test_uploads_that_stand_still_take_no_thread_of_the_pages(systems: assembly.
     assert {answer.status for answer in refused} in ({503}, {503, 408})
 
 
-def test_bodies_that_do_not_come_keep_nobody_out(systems: assembly.Assembled) -> None:
+def test_missing_bodies_do_not_block_other_requests(systems: assembly.Assembled) -> None:
     options = Options(secret=SECRET, most_waiting=5, most_sending=8, most_sending_per_address=6)
     app = create_site(systems, options=options)
     headers = {"content-length": "100", "content-type": "application/x-www-form-urlencoded"}
@@ -232,7 +232,7 @@ def test_bodies_that_do_not_come_keep_nobody_out(systems: assembly.Assembled) ->
     assert page.status == after.status == 200
 
 
-def test_work_beyond_its_limit_is_told_to_come_again() -> None:
+def test_work_beyond_its_limit_is_refused() -> None:
     go, begun = threading.Event(), threading.Event()
 
     def compute() -> str:
@@ -248,7 +248,7 @@ def test_work_beyond_its_limit_is_told_to_come_again() -> None:
         second = asyncio.ensure_future(work.run(compute))
         await asyncio.sleep(0)
         with pytest.raises(Unavailable) as full:
-            await asyncio.wait_for(work.run(compute), 10)  # at once, and not when its wait is over
+            await asyncio.wait_for(work.run(compute), 10)  # at once, without waiting for a free thread
         impatient = ThreadLimit("computing", at_once=1, most_waiting=9, wait_seconds=0.01)
         blocking = asyncio.ensure_future(impatient.run(compute))
         await asyncio.sleep(0)
@@ -278,16 +278,16 @@ def test_operations_of_one_request_share_one_time_limit() -> None:
         pass
 
 
-def test_a_page_that_asks_again_after_a_time_out_is_not_given_the_time_again(
+def test_queries_after_a_timeout_get_no_new_time_limit(
     app: Any, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    queried = []
 
     def too_slow(*_: Any, **__: Any) -> None:
         clock = request_clock.get()
         assert clock
         assert clock.began
-        clock.began -= 10  # as if it had waited for so long
+        clock.began -= 10  # as if the call had waited for 10 seconds
         raise Unavailable("MongoDB took too long to answer")
 
     services = systems.services["commerce"]
@@ -295,18 +295,18 @@ def test_a_page_that_asks_again_after_a_time_out_is_not_given_the_time_again(
     collection = type(systems.db["categories"])
     real = collection.find
 
-    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        asked.append(self.name)
+    def recorded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        queried.append(self.name)
         return real(self, *args, **kwargs)
 
-    monkeypatch.setattr(collection, "find", noted)
+    monkeypatch.setattr(collection, "find", recorded)
     answer = asyncio.run(call(app, "GET", "/shop", headers=HTML))
     assert answer.status == 503
     assert answer.headers["retry-after"]
-    assert asked == []
+    assert queried == []
 
 
-def test_each_piece_of_an_answer_that_has_begun_has_a_time_limit_of_its_own(app: Any) -> None:
+def test_each_chunk_of_a_stream_has_its_own_time_limit(app: Any) -> None:
     from fastapi.responses import StreamingResponse
 
     clocks = []
@@ -320,10 +320,10 @@ def test_each_piece_of_an_answer_that_has_begun_has_a_time_limit_of_its_own(app:
     assert clocks == [RequestClock(None)]
 
 
-def test_a_slow_query_is_not_mongodb_away(
+def test_a_slow_query_does_not_count_as_an_outage(
     app: Any, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next caller is let through, unless the server itself was lost."""
+    """The next request is served, unless the connection to the server was lost."""
     catalog = type(systems.services["commerce"]["catalog"])
 
     def statuses(error: PyMongoError) -> list[int]:
@@ -341,14 +341,14 @@ def test_a_slow_query_is_not_mongodb_away(
 
 
 @pytest.mark.parametrize(("kilobytes", "status"), [(120, 422), (129, 413)])
-def test_a_long_form_is_refused_before_it_is_taken_apart(app: Any, kilobytes: int, status: int) -> None:
-    """Taking it apart holds the event loop; 422 says that it was."""
+def test_a_long_form_is_refused_before_it_is_parsed(app: Any, kilobytes: int, status: int) -> None:
+    """Parsing a form blocks the event loop; the status 422 shows that the form was parsed."""
     fields = form("/sign-up", 1, login="x", password="p" * (kilobytes << 10))
     answer = asyncio.run(call(app, "POST", "/sign-up", **fields))
     assert answer.status == status
 
 
-def test_every_503_and_429_says_when_to_come_again(app: Any, systems: assembly.Assembled) -> None:
+def test_every_503_has_a_retry_after_header(app: Any, systems: assembly.Assembled) -> None:
     from fastapi.responses import PlainTextResponse
 
     app.router.routes.insert(0, _route("/plain", lambda: PlainTextResponse("no", status_code=503)))

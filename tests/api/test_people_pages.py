@@ -1,4 +1,4 @@
-"""Signing up, in and out in pages, and the admin's pages; without a browser."""
+"""The pages for sign-up, sign-in and sign-out, and the admin pages, without a browser."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def csrf_of(client: TestClient, path: str = "/sign-in") -> str:
 
 
 def send(client: TestClient, path: str, **form: str) -> Any:
-    """A form as a browser sends it."""
+    """Submit a form as a browser does."""
     data = {"csrf": csrf_of(client), **form}
     return client.post(path, data=data, headers={**HTML, "Origin": "http://testserver"})
 
@@ -42,7 +42,7 @@ def test_a_person_signs_up_out_and_in(stranger: TestClient) -> None:
     page = sign_up(stranger)
     assert "Welcome, Ada &lt;b&gt;." in page.text
     assert "Sign out" in page.text
-    assert "Welcome" not in stranger.get("/", headers=HTML).text, "told once"
+    assert "Welcome" not in stranger.get("/", headers=HTML).text, "the message is shown once"
     assert "Your login is" in stranger.get("/account", headers=HTML).text
     assert "You have signed out." in send(stranger, "/sign-out").text
     assert "Sign in" in stranger.get("/account", headers=HTML).text
@@ -58,15 +58,15 @@ def test_signing_in_gives_another_cookie_and_signing_out_ends_it(stranger: TestC
     assert session.startswith(SIGNED_IN)
     assert session != before
     kept_until = next(cookie.expires for cookie in stranger.cookies.jar if cookie.name == "squinney")
-    assert kept_until > time.time() + 89 * 86_400, "a session that is used goes on for longer than 14 days"
+    assert kept_until > time.time() + 89 * 86_400, "a session in use lasts for more than 14 days"
     send(stranger, "/sign-out")
     assert stranger.cookies["squinney"] not in (before, session)
     stranger.cookies.set("squinney", session)
-    assert "Sign in" in stranger.get("/", headers=HTML).text, "an ended session is worth nothing"
+    assert "Sign in" in stranger.get("/", headers=HTML).text, "the session has ended"
 
 
 @pytest.mark.parametrize("other", ['prefs={"a": "b"}', "a[b]=1", "flag", "naïve=1", "=", 'quoted="'])
-def test_a_neighbours_odd_cookie_hides_no_session(stranger: TestClient, other: str) -> None:
+def test_other_cookies_do_not_hide_the_session(stranger: TestClient, other: str) -> None:
     sign_up(stranger)
     ours = f"squinney={stranger.cookies['squinney']}"
     stranger.cookies.clear()
@@ -86,7 +86,7 @@ def test_a_planted_cookie_does_not_become_a_session(stranger: TestClient) -> Non
         assert "Sign out" not in attacker.get("/", headers=HTML).text
 
 
-def test_the_cookie_is_out_of_reach_of_scripts_and_secure_behind_tls(stranger: TestClient) -> None:
+def test_the_cookie_is_http_only_and_secure_over_tls(stranger: TestClient) -> None:
     plain = stranger.get("http://testserver/sign-in").headers["set-cookie"]
     assert "HttpOnly" in plain
     assert "SameSite=Lax" in plain
@@ -95,7 +95,9 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_secure_behind_tls(stranger: T
     assert "Secure" in stranger.get("https://testserver/sign-in").headers["set-cookie"]
 
 
-def test_wrong_passwords_are_told_alike_and_slowed(stranger: TestClient, systems: assembly.Assembled) -> None:
+def test_wrong_passwords_get_the_same_message_and_are_throttled(
+    stranger: TestClient, systems: assembly.Assembled
+) -> None:
     sign_up(stranger)
     send(stranger, "/sign-out")
     wrong = send(stranger, "/sign-in", login="ada", password="wrong password")
@@ -122,7 +124,7 @@ def test_a_new_password_ends_other_sessions_and_needs_the_old_one(stranger: Test
     assert "Sign out" in stranger.get("/", headers=HTML).text
 
 
-def test_a_setting_closes_signing_up_and_an_invitation_still_opens(systems: assembly.Assembled) -> None:
+def test_sign_up_can_be_closed_and_invitations_still_work(systems: assembly.Assembled) -> None:
     closed = create_site(systems, options=Options(sign_up_open=False))
     with TestClient(closed) as client:
         assert "Sign up" not in client.get("/sign-in", headers=HTML).text
@@ -147,15 +149,15 @@ def test_a_setting_closes_signing_up_and_an_invitation_still_opens(systems: asse
         "",
     ],
 )
-def test_signing_in_leads_nowhere_else(target: str) -> None:
+def test_sign_in_does_not_redirect_to_other_sites(target: str) -> None:
     assert _safe_path(target) == "/"
 
 
-def test_signing_in_leads_on() -> None:
+def test_sign_in_redirects_to_a_path_of_the_site() -> None:
     assert _safe_path("/ledger?cursor=x") == "/ledger?cursor=x"
 
 
-def test_writes_need_a_role_and_a_stranger_is_led_to_sign_in(stranger: TestClient) -> None:
+def test_writes_need_a_role_and_strangers_are_redirected_to_sign_in(stranger: TestClient) -> None:
     form = {"name": "x", "currency": "EUR", "key": "k"}
     led = send(stranger, "/ledger/accounts", **form)
     assert led.url.path == "/sign-in"
@@ -166,7 +168,7 @@ def test_writes_need_a_role_and_a_stranger_is_led_to_sign_in(stranger: TestClien
     assert "requires the role admin" in refused.text
 
 
-def test_signing_in_leads_back_to_the_page_that_needed_it(stranger: TestClient) -> None:
+def test_sign_in_redirects_back_to_the_page_that_required_it(stranger: TestClient) -> None:
     sign_up(stranger)
     send(stranger, "/sign-out")
     form = {"csrf": csrf_of(stranger), "src": "a", "dst": "b", "amount": "1", "key": "k"}
@@ -179,13 +181,13 @@ def test_signing_in_leads_back_to_the_page_that_needed_it(stranger: TestClient) 
     assert stranger.get("/admin/keys?cursor=" + "x" * 600, headers=HTML).status_code == 200
 
 
-def test_the_menus_sign_in_leads_back_to_the_page_one_was_on(stranger: TestClient) -> None:
+def test_the_sign_in_link_returns_to_the_current_page(stranger: TestClient) -> None:
     def next_of(page: Any) -> str:
         return httpx2.URL(re.search(r'<a href="(/sign-in[^"]*)"', page.text)[1]).params["next"]  # type: ignore[index]
 
     assert next_of(stranger.get("/shop?type=Film&sort=price", headers=HTML)) == "/shop?type=Film&sort=price"
     for page in ("/sign-in?next=/ledger%3Fcursor%3Dx", "/sign-up?next=/ledger%3Fcursor%3Dx"):
-        assert next_of(stranger.get(page, headers=HTML)) == "/ledger?cursor=x", "not to the form itself"
+        assert next_of(stranger.get(page, headers=HTML)) == "/ledger?cursor=x", "not back to the form"
     assert next_of(stranger.get("/sign-in", headers=HTML)) == "/"
     form = {"csrf": csrf_of(stranger), "login": "ada", "password": "wrong password"}
     referer = {"Referer": "http://testserver/sign-in?next=/ledger"}
@@ -210,7 +212,9 @@ def test_every_form_of_every_page_carries_the_token(site: TestClient) -> None:
         forms = re.findall(r"<form[^>]*post[^>]*>(.{0,40})", page.text)
         assert all('name="csrf"' in form for form in forms), path
         assert page.headers["cache-control"] == "no-store"
-        assert not re.search(r"<script(?![^>]*src=)|\son\w+=|style=", page.text), "nothing that the policy forbids"
+        assert not re.search(r"<script(?![^>]*src=)|\son\w+=|style=", page.text), (
+            "the page contains what the security policy forbids"
+        )
 
 
 def test_a_flash_cannot_be_forged(stranger: TestClient) -> None:
@@ -242,7 +246,7 @@ def test_the_admin_makes_and_revokes_keys(site: TestClient, systems: assembly.As
     assert "scope" in site.post("/admin/keys", data={"name": "shop"}, headers=HTML).text
 
 
-def test_a_key_that_is_refused_is_shown_as_it_was_typed(site: TestClient) -> None:
+def test_a_refused_key_form_keeps_its_values(site: TestClient) -> None:
     refused = site.post("/admin/keys", data={"name": "shop", "scopes": ["ledger:read", "nonsense"]}, headers=HTML)
     assert refused.status_code == 422
     assert 'value="shop"' in refused.text

@@ -1,4 +1,4 @@
-"""Behind a proxy: who is believed."""
+"""Behind a proxy: whose forwarded headers are trusted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def site(systems: assembly.Assembled, *trusted: str) -> Any:
 
 
 def guess(app: Any, client: str, **headers: str) -> Answer:
-    """A wrong password, as a browser behind the proxy sends it."""
+    """Send a wrong password, as a browser behind the proxy does."""
     token = ANONYMOUS + "a-visitors-token"
     sent = {"csrf": Visitor(SECRET, token).csrf, "login": "ada", "password": "a wrong password"}
     body = urlencode(sent).encode()
@@ -43,15 +43,15 @@ def guess(app: Any, client: str, **headers: str) -> Answer:
 
 
 @pytest.mark.parametrize("trusted", [(), ("10.0.0.0/8",)])
-def test_nobody_else_evades_the_throttle_by_a_forwarded_address(
+def test_an_untrusted_forwarded_address_does_not_evade_the_throttle(
     systems: assembly.Assembled, trusted: tuple[str, ...]
 ) -> None:
     app = site(systems, *trusted)
-    told = [guess(app, "127.0.0.1", **{"x-forwarded-for": f"203.0.113.{number}"}).status for number in range(12)]
-    assert told == [401] * 10 + [429] * 2
+    statuses = [guess(app, "127.0.0.1", **{"x-forwarded-for": f"203.0.113.{number}"}).status for number in range(12)]
+    assert statuses == [401] * 10 + [429] * 2
 
 
-def test_a_trusted_proxy_tells_one_caller_from_another(systems: assembly.Assembled) -> None:
+def test_callers_behind_a_trusted_proxy_are_throttled_separately(systems: assembly.Assembled) -> None:
     app = site(systems, "10.0.0.0/8")
     for _ in range(11):
         last = guess(app, "10.1.2.3", **{"x-forwarded-for": "198.51.100.1, 203.0.113.7"})
@@ -60,7 +60,7 @@ def test_a_trusted_proxy_tells_one_caller_from_another(systems: assembly.Assembl
     assert guess(app, "10.1.2.3", **{"x-forwarded-for": "198.51.100.1, 203.0.113.8"}).status == 401
 
 
-def test_behind_a_trusted_proxy_cookies_are_secure_and_forms_of_the_outer_name_are_ours(
+def test_behind_a_trusted_proxy_cookies_are_secure_and_the_outer_host_is_accepted(
     systems: assembly.Assembled,
 ) -> None:
     inner = {**FORWARDED, "host": "backend:8080"}
@@ -74,7 +74,7 @@ def test_behind_a_trusted_proxy_cookies_are_secure_and_forms_of_the_outer_name_a
         assert guess(app, client, origin="https://shop.example", **inner).status == 403
 
 
-def test_the_setting_names_addresses_and_networks() -> None:
+def test_the_setting_accepts_addresses_and_networks() -> None:
     settings = Settings.from_environment({"SQUINNEY_TRUSTED_PROXIES": "127.0.0.1, 10.0.0.0/8,::1"})
     assert settings.trusted_proxies == ("127.0.0.1", "10.0.0.0/8", "::1")
     assert Settings.from_environment({}).trusted_proxies == ()

@@ -1,4 +1,4 @@
-"""What is refused, and what the log says of it."""
+"""Requests that are refused: injections, wrong keys, forged cursors, odd headers and bodies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def opened(site: TestClient) -> str:
 
 
 def string_fields(app: FastAPI) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """Method, path, field and the schema of the body for every string in every documented body."""
+    """Yield method, path, field and body schema for every string field in every documented body."""
     document = app.openapi()
     for path, item in document["paths"].items():
         for method, operation in item.items():
@@ -99,7 +99,7 @@ def test_odd_bodies_are_refused_as_problems(site: TestClient, body: bytes) -> No
 # ---- keys ----
 
 
-def test_expired_revoked_and_foreign_keys_are_refused_alike(
+def test_expired_revoked_and_wrong_keys_get_the_same_response(
     stranger: TestClient, systems: assembly.Assembled, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "squinney")
@@ -110,12 +110,12 @@ def test_expired_revoked_and_foreign_keys_are_refused_alike(
     soon = utcnow() + timedelta(milliseconds=1)
     expired, old = keys.create("old", ["ledger:read"], expires_at=soon + timedelta(seconds=1))
     systems.db["api_keys"].update_one({"_id": expired["_id"]}, {"$set": {"expires_at": utcnow()}})
-    told = set()
+    texts = set()
     for key in (gone, old, shown[:-1] + "x", "nonsense", f"sqy_{good['_id']}_"):
         answer = stranger.get("/api/ledger/accounts", headers={"Authorization": f"Bearer {key}"})
         assert answer.status_code == 401
-        told.add(answer.text)
-    assert len(told) == 1
+        texts.add(answer.text)
+    assert len(texts) == 1
     assert stranger.get("/api/ledger/accounts", headers={"Authorization": f"Bearer {shown}"}).status_code == 200
     assert stranger.get("/api/ledger/accounts", headers={"Authorization": f"Basic {shown}"}).status_code == 401
     assert stranger.get(f"/api/ledger/accounts?key={shown}").status_code == 401
@@ -123,12 +123,12 @@ def test_expired_revoked_and_foreign_keys_are_refused_alike(
     assert not [secret for secret in secrets if secret in caplog.text]
 
 
-def test_a_session_is_no_key(site: TestClient) -> None:
+def test_a_session_does_not_replace_a_key(site: TestClient) -> None:
     del site.headers["Authorization"]
     assert site.get("/api/ledger/accounts").status_code == 401
 
 
-def test_one_callers_idempotency_key_is_not_anothers(stranger: TestClient, systems: assembly.Assembled) -> None:
+def test_idempotency_keys_are_separate_per_caller(stranger: TestClient, systems: assembly.Assembled) -> None:
     body = {"currency": "EUR", "name": "same"}
     ids = [
         stranger.post("/api/ledger/accounts", json=body, headers={**key, "Idempotency-Key": "k"}).json()["id"]
@@ -140,7 +140,7 @@ def test_one_callers_idempotency_key_is_not_anothers(stranger: TestClient, syste
 # ---- cursors ----
 
 
-def test_cursors_are_good_only_where_they_were_given(site: TestClient, systems: assembly.Assembled) -> None:
+def test_a_cursor_is_valid_for_its_own_list_and_caller_only(site: TestClient, systems: assembly.Assembled) -> None:
     accounts = [opened(site) for _ in range(3)]
     page = site.get("/api/ledger/accounts?limit=2").json()
     cursor = page["next"]
@@ -151,9 +151,9 @@ def test_cursors_are_good_only_where_they_were_given(site: TestClient, systems: 
     forged = [plain, cursor[:-2] + "zz", "zz" + cursor[2:], cursor[22:], cursor[:22], "é" * 30]
     for stolen in forged:
         assert _refused(site.get("/api/ledger/accounts", params={"cursor": stolen})), stolen
-    assert _refused(site.get(statement, params={"cursor": cursor})), "another list's"
+    assert _refused(site.get(statement, params={"cursor": cursor})), "the cursor of another list"
     other = site.get("/api/ledger/accounts", params={"cursor": cursor}, headers=key_for(systems))
-    assert _refused(other), "another caller's"
+    assert _refused(other), "the cursor of another caller"
 
 
 def _refused(answer: Any) -> bool:
@@ -171,7 +171,7 @@ def test_a_callers_request_id_is_kept_if_it_is_harmless(stranger: TestClient, ca
         assert len(given) == 26
 
 
-def test_a_path_cannot_break_a_line_of_the_log(stranger: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_path_cannot_inject_log_lines(stranger: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "squinney.requests")
     stranger.get("/nothing%0aforged%1b[31m?token=hidden")
     lines = [record.getMessage() for record in caplog.records if record.name == "squinney.requests"]
@@ -195,7 +195,7 @@ def test_a_body_of_unknown_length_is_cut_off(site: TestClient) -> None:
     assert (answer.status_code, answer.json()["code"]) == (413, "http-413")
 
 
-def test_an_answer_names_some_wrong_fields_and_not_all_of_many_thousands(site: TestClient) -> None:
+def test_a_response_lists_at_most_100_wrong_fields(site: TestClient) -> None:
     answer = site.post("/api/ledger/accounts", json={f"field {number}": 1 for number in range(20_000)})
     assert answer.status_code == 422
     assert len(answer.json()["details"]["fields"]) == 100
@@ -231,7 +231,7 @@ def test_a_slow_body_is_cut_off(systems: assembly.Assembled) -> None:
     assert started[0]["status"] == 408
 
 
-def test_too_many_waiting_are_turned_away_at_once(systems: assembly.Assembled) -> None:
+def test_requests_beyond_the_waiting_limit_are_refused_at_once(systems: assembly.Assembled) -> None:
     app = create_site(systems, options=Options(secret=SECRET, most_waiting=0))
     with TestClient(app) as client:
         answer = client.get("/api/ledger/accounts", headers=key_for(systems))
@@ -240,20 +240,20 @@ def test_too_many_waiting_are_turned_away_at_once(systems: assembly.Assembled) -
         assert client.get("/healthz").status_code == 200
 
 
-def test_a_fault_of_ours_says_nothing_of_itself(systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_reveals_nothing(systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> None:
-        raise RuntimeError("a secret of the house")
+        raise RuntimeError("an internal secret")
 
     monkeypatch.setattr(type(systems.services["ledger"]["accounts"]), "all", broken)
     app = create_site(systems, options=Options(secret=SECRET))
     with TestClient(app, raise_server_exceptions=False) as client:
         answer = client.get("/api/ledger/accounts", headers=key_for(systems))
         assert (answer.status_code, answer.json()["code"]) == (500, "internal")
-        assert "a secret of the house" not in answer.text
+        assert "an internal secret" not in answer.text
         assert "content-security-policy" in answer.headers
 
 
-# ---- what is told of ourselves ----
+# ---- health and metrics ----
 
 
 def test_health_readiness_and_metrics(site: TestClient) -> None:
@@ -262,15 +262,15 @@ def test_health_readiness_and_metrics(site: TestClient) -> None:
     ready = site.get("/readyz").json()
     assert ready["status"] == "ready"
     assert ready["jobs"].keys() == {job.name for job in assembly.jobs()}
-    told = site.get("/metrics").text
-    assert 'squinney_requests_total{method="POST",route="/api/ledger/accounts",status="201"} 1.0' in told
-    assert 'squinney_operations_total{outcome="ok",system="ledger"} 1.0' in told
-    assert "squinney_mongodb_up 1.0" in told
-    assert "squinney_job_late_seconds{" in told
-    assert 'squinney_mongodb_connections{state="idle"}' in told
+    metrics = site.get("/metrics").text
+    assert 'squinney_requests_total{method="POST",route="/api/ledger/accounts",status="201"} 1.0' in metrics
+    assert 'squinney_operations_total{outcome="ok",system="ledger"} 1.0' in metrics
+    assert "squinney_mongodb_up 1.0" in metrics
+    assert "squinney_job_late_seconds{" in metrics
+    assert 'squinney_mongodb_connections{state="idle"}' in metrics
 
 
-def test_the_key_can_be_looked_at(site: TestClient) -> None:
+def test_a_caller_can_read_their_key(site: TestClient) -> None:
     shown = site.get("/api/identity/key").json()
     assert shown["scopes"] == ["*:write"]
     assert "digest" not in shown

@@ -1,4 +1,4 @@
-"""What schemathesis makes of the OpenAPI document: requests by the thousand, and no answer but foreseen ones."""
+"""Sends thousands of requests that schemathesis generates from the OpenAPI document, and checks each response."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ CHECKS = [
 ]
 
 
-# A thread of the site may draw a random number while a request is made up.
+# A thread of the site may draw a random number while a request is generated.
 @pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")
 @heavy
 @pytest.mark.timeout(1_200)
-def test_no_generated_request_gets_an_answer_that_is_not_documented(site: TestClient) -> None:
+def test_generated_requests_get_documented_responses_only(site: TestClient) -> None:
     schema = schemathesis.openapi.from_asgi("/api/openapi.json", site.app)
     operations = [found.ok() for found in schema.get_all_operations()]
     each = max(2, math.ceil(CASES / (2 * len(operations))))
     counts: Counter[str] = Counter()
     rounds = 0
-    while counts.total() < CASES:  # an operation without parameters has but one request
+    while counts.total() < CASES:  # an operation without parameters has one request only
         rounds += 1
         for operation, mode in itertools.product(operations, GenerationMode):
             _try(site, operation, mode, each, rounds, counts)
@@ -62,12 +62,12 @@ def _try(site: TestClient, operation: Any, mode: GenerationMode, most: int, numb
         counts[f"{response.status_code // 100}xx"] += 1
         case.validate_response(response, checks=CHECKS)
 
-    with suppress(Unsatisfiable):  # nothing can be wrong with a request that takes nothing
+    with suppress(Unsatisfiable):  # a request without parameters cannot be invalid
         attempt()
 
 
 def _send(site: TestClient, case: Case) -> Any:
-    """The request by the client that is open already: schemathesis would start an event loop for each."""
+    """Send the request with the open client, because schemathesis would start an event loop for each request."""
     sent = case.as_transport_kwargs(base_url="http://testserver")
     body = {name: sent[name] for name in ("json", "data", "content", "files") if sent.get(name) is not None}
     if isinstance(body.get("data"), bytes | str):
@@ -80,5 +80,5 @@ def _send(site: TestClient, case: Case) -> Any:
 
 
 def _bytes(value: str | bytes) -> bytes:
-    """As it goes over the wire: the client would take ASCII alone."""
+    """Return the header's bytes, because the client accepts only ASCII text."""
     return value if isinstance(value, bytes) else value.encode("latin-1")

@@ -1,4 +1,4 @@
-"""The social network over HTTP and on its pages."""
+"""The HTTP routes and the pages of the social network."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ def network(systems: assembly.Assembled) -> Network:
     return systems.services["social"]["network"]
 
 
-def _joined(site: TestClient, name: str) -> str:
+def _join(site: TestClient, name: str) -> str:
     made = site.post("/api/social/members", json={"name": name, "user": name.lower()})
     assert made.status_code == 201, made.text
     return str(made.json()["id"])
 
 
 def _form(site: TestClient, path: str, **data: str) -> str:
-    answer = site.post(path, data=data, headers={**HTML, "Referer": "http://testserver/social"})
-    assert answer.status_code == 200, answer.text
-    return answer.text
+    response = site.post(path, data=data, headers={**HTML, "Referer": "http://testserver/social"})
+    assert response.status_code == 200, response.text
+    return response.text
 
 
 # ---- the API ----
 
 
 def test_a_post_is_written_read_and_withdrawn(site: TestClient, network: Network) -> None:
-    ann, bob = _joined(site, "Ann"), _joined(site, "Bob")
+    ann, bob = _join(site, "Ann"), _join(site, "Bob")
     circled = site.post(f"/api/social/members/{ann}/circle", json={"other": bob, "circle": "a/b"})
     assert circled.json() == {"circles": ["a/b"]}
     body = {"me": ann, "type": "status", "detail": {"text": "hi @bob"}, "circles": ["a/b"]}
@@ -61,7 +61,7 @@ def test_a_post_is_written_read_and_withdrawn(site: TestClient, network: Network
     network.deliver()
     (seen,) = site.get(f"/api/social/members/{bob}/news").json()["items"]
     assert (seen["audience"], seen["circles"], seen["by"]["name"]) == ("limited", [], "Ann")
-    assert site.get(f"/api/social/posts/{post}").status_code == 404, "a visitor may not"
+    assert site.get(f"/api/social/posts/{post}").status_code == 404, "the post is hidden from visitors"
     assert site.get(f"/api/social/members/{bob}/unseen").json() == {"unseen": 2}
     comment = site.post(f"/api/social/posts/{post}/comments", json={"me": bob, "text": "oh"}).json()["id"]
     assert [one["id"] for one in site.get(f"/api/social/posts/{post}/comments?viewer=ann").json()["items"]] == [comment]
@@ -73,7 +73,7 @@ def test_a_post_is_written_read_and_withdrawn(site: TestClient, network: Network
 
 
 def test_people_are_blocked_muted_listed_and_erased(site: TestClient, network: Network) -> None:
-    ann, bob = _joined(site, "Ann"), _joined(site, "Bob")
+    ann, bob = _join(site, "Ann"), _join(site, "Bob")
     for what in ("mute", "unmute", "block"):
         assert site.post(f"/api/social/members/{ann}/{what}", json={"other": bob}).json() == {"done": True}
     assert [one["id"] for one in site.get(f"/api/social/members/{ann}/blocked").json()["items"]] == [bob]
@@ -107,22 +107,22 @@ def test_ids_may_have_slashes(member: TestClient, network: Network) -> None:
 
 def test_an_idempotency_key_reveals_nothing_by_other_members(site: TestClient, systems: assembly.Assembled) -> None:
     bodies = [
-        {"me": _joined(site, name), "type": "status", "detail": {"text": "x"}, "circles": ["*circles*"]}
+        {"me": _join(site, name), "type": "status", "detail": {"text": "x"}, "circles": ["*circles*"]}
         for name in ("Ann", "Bob")
     ]
     _, other = systems.services["identity"]["keys"].create("other", ["social:write"])
     sent = {"Idempotency-Key": "k"}
     first, stolen = (site.post("/api/social/posts", json=body, headers=sent) for body in bodies)
     assert (stolen.status_code, stolen.json()["code"], stolen.json()["details"]) == (409, "key-reused", {})
-    apart = site.post("/api/social/posts", json=bodies[0], headers={**sent, "Authorization": f"Bearer {other}"})
-    assert apart.status_code == first.status_code == 201
-    assert apart.json()["id"] != first.json()["id"], "each API key has keys of its own"
+    separate = site.post("/api/social/posts", json=bodies[0], headers={**sent, "Authorization": f"Bearer {other}"})
+    assert separate.status_code == first.status_code == 201
+    assert separate.json()["id"] != first.json()["id"], "idempotency keys belong to one API key"
     path = f"/api/social/posts/{first.json()['id']}"
     comments = [{"me": "ann", "text": "x"}, {"me": "bob", "text": "x"}]
-    told = [site.post(f"{path}/comments", json=one, headers=sent).status_code for one in comments]
-    assert told == [201, 409]
+    statuses = [site.post(f"{path}/comments", json=one, headers=sent).status_code for one in comments]
+    assert statuses == [201, 409]
     site.delete(path, params={"me": "ann"})
-    assert site.post("/api/social/posts", json=bodies[0], headers=sent).status_code == 404, "nor what is gone"
+    assert site.post("/api/social/posts", json=bodies[0], headers=sent).status_code == 404, "the post is deleted"
 
 
 # ---- pages ----
@@ -130,7 +130,7 @@ def test_an_idempotency_key_reveals_nothing_by_other_members(site: TestClient, s
 
 @pytest.fixture
 def member(site: TestClient) -> TestClient:
-    """A client who is signed in and has joined, as `admin`."""
+    """Return a client that is signed in and has joined, as `admin`."""
     assert "You have joined" in _form(site, "/social/join")
     return site
 
@@ -164,9 +164,9 @@ def test_a_member_writes_and_others_answer(member: TestClient, network: Network)
     assert "yes" in member.get(f"/social/posts/{post['id']}", headers=HTML).text
     network.circle("ann", "admin", "all")
     network.post("ann", "status", {"text": "for @admin"}, ["*public*"])
-    told = member.get("/social/notices", headers=HTML).text
-    assert "follows you" in told
-    assert "mentioned you" in told
+    notices = member.get("/social/notices", headers=HTML).text
+    assert "follows you" in notices
+    assert "mentioned you" in notices
     network.post("ann", "link", {"url": "https://example.com/x"}, ["*circles*"], "admin")
     assert "https://example.com/x" in member.get("/social/incoming", headers=HTML).text
 
@@ -240,7 +240,7 @@ def test_a_photo_is_seen_by_those_who_see_its_post(
     assert post["type"] == "photo"
     assert member.get(f"/social/photos/{post['id']}").headers["content-type"].startswith("image/")
     visitor = TestClient(member.app)
-    assert visitor.get(f"/social/photos/{post['id']}").status_code == 404, "it is for friends"
+    assert visitor.get(f"/social/photos/{post['id']}").status_code == 404, "the post is for friends only"
     member.post(f"/social/posts/{post['id']}/delete", headers=HTML)
     with pytest.raises(UnknownNode):
         systems.services["content"]["nodes"].by_id(post["detail"]["file"])
@@ -256,7 +256,7 @@ def test_a_job_deletes_photos_of_deleted_posts(
     member.delete(f"/api/social/posts/{network.wall('admin', 'admin').items[1]['id']}?me=admin")
     content = systems.services["content"]
     store = assembly.kept_photos(content["nodes"], content["photos"])
-    assert forget_lost_photos(systems.db, store) == {"removed": 0}, "its post may still be on the way"
+    assert forget_lost_photos(systems.db, store) == {"removed": 0}, "its post may not be written yet"
     later = utcnow() + timedelta(hours=2)
     assert forget_lost_photos(systems.db, store, clock=lambda: later) == {"removed": 1}
     assert [one["_id"] for one in store.list().items] == [kept]
@@ -330,11 +330,11 @@ def test_many_photo_uploads_do_not_delay_pages(
         return [call(app, "POST", "/social/posts", **_sent_with_photo(headers, number)) for number in range(60)]
 
     with held(monkeypatch, Photos, "upload", 2) as (begun, go):
-        _, page, told = while_waiting(crowd, begun, go, app)
+        _, page, responses = while_waiting(crowd, begun, go, app)
     assert page.status == 200
-    assert {answer.status for answer in told} == {503}
-    assert sum(b"too many photo posts" in answer.body for answer in told) >= 38, "two at once, twenty wait"
-    assert b">hi</textarea>" in told[-1].body, "what was typed is kept"
+    assert {response.status for response in responses} == {503}
+    assert sum(b"too many photo posts" in response.body for response in responses) >= 38, "two run, twenty wait"
+    assert b">hi</textarea>" in responses[-1].body, "the typed text is kept"
 
 
 def test_a_slow_photo_upload_leaves_time_for_its_post(
@@ -360,9 +360,9 @@ def test_photos_are_counted_before_they_are_decoded(
 ) -> None:
     monkeypatch.setitem(rules.MOST_PER_MINUTE, "photos", 2)
     sent = {"photo": ("x.png", b"no picture", "image/png")}
-    told = [member.post("/social/posts", data={"text": "hi"}, files=sent, headers=HTML) for _ in range(3)]
-    assert [answer.status_code for answer in told] == [422, 422, 429]
-    assert "at most 2 photos a minute" in told[-1].text
+    responses = [member.post("/social/posts", data={"text": "hi"}, files=sent, headers=HTML) for _ in range(3)]
+    assert [response.status_code for response in responses] == [422, 422, 429]
+    assert "at most 2 photos a minute" in responses[-1].text
     assert member.post("/social/posts", data={"text": "words"}, headers=HTML).status_code == 200
 
 

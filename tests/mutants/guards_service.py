@@ -31,13 +31,13 @@ EXAMINING = [
         "a time-out of the server is not reported as a problem of the data",
         "isinstance(error, PyMongoError) and is_away(error)",
         "False",
-        "test_a_time_that_is_over_is_told_of_no_document_and_no_check",
+        "test_a_timeout_is_raised_and_not_reported_as_a_problem",
     ),
     _doctor(
         "each system has its own time limit",
         ", pymongo.timeout(seconds):",
         ":",
-        "test_a_system_that_takes_too_long_is_a_notice_and_keeps_no_other_from_being_looked_at",
+        "test_a_slow_system_is_a_notice_and_the_others_are_still_checked",
     ),
 ]
 PROCESSES = [
@@ -193,13 +193,13 @@ COMMANDS = [
         "only one thread builds the OpenAPI document",
         "        with self._lock:\n",
         "        if True:\n",
-        "test_the_document_of_the_api_is_made_once_however_many_ask",
+        "test_the_openapi_document_is_built_once",
     ),
     _document(
         "the OpenAPI document is built in a thread",
         "def show_document(",
         "async def show_document(",
-        "test_making_the_document_of_the_api_does_not_hold_the_event_loop",
+        "test_building_the_openapi_document_does_not_block_the_event_loop",
     ),
     _carts_start(
         "an invalid SQUINNEY_KEEP_CARTS_DAYS fails at startup",

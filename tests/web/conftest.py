@@ -35,8 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
-# Module scope: Playwright occupies the thread's event loop while it runs, and other tests start their own loops.
-@pytest.fixture(scope="module")
+# Package scope, not session: Playwright occupies the thread's event loop while it runs, and other tests need their own.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Start a headless Chromium. Without one, the tests are skipped, or fail if SQUINNEY_REQUIRE contains `browser`."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -1,4 +1,4 @@
-"""Every case, in each mode, dies in each way at each write."""
+"""Crash every case at its writes, in each mode and in each way."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _in_full(case: Case) -> bool:
 
 
 def _sweeps(number: int, case: Case) -> list[tuple[Case, Mode, Way]]:
-    """The ledger's in every mode, each in another way; of the others one of each case; by `make prove` all."""
+    """Return the sweeps of a case: all with `make prove`, each mode once for the ledger, one for other systems."""
     every = [(case, mode, way) for mode in case.modes for way in WAYS]
     if IN_FULL:
         return every
@@ -35,12 +35,15 @@ def _sweeps(number: int, case: Case) -> list[tuple[Case, Mode, Way]]:
 
 
 def _every(case: Case) -> int:
-    """Where it is not in full: every second write; of a demo, hundreds of writes of other cases, every tenth."""
+    """Crash at every n-th write: at each for the ledger and with `make prove`, else at every third.
+
+    A demo sends hundreds of writes, which other cases cover; it crashes at every twentieth.
+    """
     if IN_FULL:
         return 1
     if case.name.endswith(".demo"):
-        return 10
-    return 1 if _in_full(case) else 2
+        return 20
+    return 1 if _in_full(case) else 3
 
 
 SWEEPS = [one for number, case in enumerate(CASES) for one in _sweeps(number, case)]

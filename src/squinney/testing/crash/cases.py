@@ -18,6 +18,7 @@ from squinney.system import System
 from squinney.testing.children import preload
 from squinney.testing.crash.child import WAYS, Way
 from squinney.testing.crash.sweep import crash_points
+from squinney.testing.emptying import non_empty
 from squinney.testing.protocol import expire_deadlines, leftovers
 from squinney.transactions import Mode, Transactions
 
@@ -172,4 +173,5 @@ def _require_sound(case: Case, db: Db, state: Any) -> None:
 
 
 def _leftovers(case: Case, db: Db) -> list[str]:
-    return leftovers({collection.name: list(db[collection.name].find()) for collection in case.all_collections})
+    filled = non_empty(db, [collection.name for collection in case.all_collections])
+    return leftovers({name: list(db[name].find()) for name in filled})

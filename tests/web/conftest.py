@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
-from tests.serving import Serving
 
 from squinney.testing.plugin import run_folder
+from tests.serving import Serving
 
 PASSWORD = "correct horse battery"
 SQUINNEY = [sys.executable, "-m", "squinney.service.commands.main"]

@@ -6,6 +6,7 @@ import secrets
 import subprocess
 
 from playwright.sync_api import Page, expect
+
 from tests.serving import Serving
 from tests.web.conftest import SQUINNEY
 

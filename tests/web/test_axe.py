@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from fastapi import APIRouter
 from playwright.sync_api import Page
-from tests.sizes import IN_FULL, heavy
 
 from squinney.assembly import SYSTEMS
 from squinney.http.routes import routes_with_paths
 from squinney.service import admin as admin_pages
 from squinney.service.site import surfaces
+from tests.sizes import IN_FULL, heavy
 
 # Pages that are empty without a query, and paths that are not pages.
 LEFT_OUT = {"/welcome", "/site/", "/analytics/top", "/analytics/series.csv", "/shop/stock", "/site/-/upload"}

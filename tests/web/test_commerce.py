@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from playwright.sync_api import Page, expect
+
 from tests.serving import Serving
 
 

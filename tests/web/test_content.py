@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 from playwright.sync_api import Browser, Error, Page, StorageState, expect
+
 from tests.serving import Serving
 from tests.sizes import IN_FULL, heavy
 from tests.systems.content.pictures import jpeg

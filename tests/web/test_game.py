@@ -8,11 +8,12 @@ from importlib import resources
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
 from tests.serving import Serving
 from tests.web.conftest import sign_up
 from tests.web.test_axe import serious
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import connect
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from playwright.sync_api import Page, expect
+
 from tests.web.conftest import PASSWORD, sign_up
 
 

@@ -62,10 +62,7 @@ def checked_range(start: Any, end: Any) -> tuple[datetime, datetime]:
 
 
 def checked_open_range(start: Any, end: Any) -> tuple[datetime, datetime]:
-    """Return both times in UTC; None means from the first event, or up to the last one.
-
-    Raises: `Invalid`.
-    """
+    """Return both times in UTC; None means from the first event, or up to the last one."""
     return checked_range(EARLIEST if start is None else start, LATEST if end is None else end)
 
 

@@ -19,10 +19,7 @@ LEVELS = {
 
 
 def write_concern(durability: Any) -> WriteConcern:
-    """Return the write concern for a level's name, or for a number of members that must confirm the write.
-
-    Raises: `Invalid`.
-    """
+    """Return the write concern for a level's name, or for a number of members that must confirm the write."""
     if isinstance(durability, int) and not isinstance(durability, bool) and 1 <= durability <= 50:
         return WriteConcern(w=durability)
     if isinstance(durability, str) and durability in LEVELS:

@@ -131,10 +131,7 @@ def _until_truncated(content: Content, found: Iterator[Chunk]) -> Iterator[Chunk
 
 
 def is_known(db: Db, raw: BinaryIO) -> bool:
-    """Return True if this log, or its beginning, was imported before.
-
-    Raises: `Unavailable`.
-    """
+    """Return True if this log, or its beginning, was imported before."""
     content = Content(raw)
     with operation(60, reads_only=True):
         return any(content.is_continuation_of(one) for one in sources.find(db, content.head, None))

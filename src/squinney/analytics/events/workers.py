@@ -37,10 +37,7 @@ class PendingChunk:
     future: Future[Counts]
 
     def counts(self) -> Counts:
-        """Wait for the chunk and return its counts; if its process died, store the chunk here under the same ids.
-
-        Raises: `Unavailable`.
-        """
+        """Wait for the chunk and return its counts; if its process died, store the chunk here under the same ids."""
         try:
             return self.future.result()
         except BrokenExecutor:

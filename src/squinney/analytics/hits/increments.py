@@ -42,10 +42,7 @@ class Hit(NamedTuple):
 
 
 def checked(site: Any, page: Any, at: Any, count: Any = 1) -> Hit:
-    """Validate a caller's hit. The names of sites and pages may be any text, including an empty one.
-
-    Raises: `Invalid`.
-    """
+    """Validate a caller's hit. The names of sites and pages may be any text, including an empty one."""
     return Hit(
         checks.text(site, "site", most=LONGEST_SITE),
         checks.text(page, "page", most=LONGEST_PAGE),
@@ -178,12 +175,10 @@ def transact(db: Db, work: Callable[[ClientSession], R], *, upserts: bool = True
 
 
 def retry_duplicates(run: Callable[[], R]) -> R:
-    """Call `run` again after a duplicate-key error, until the deadline of the enclosing `operation`.
+    """Call `run` again after a duplicate-key error; raise `Busy` at the deadline of the enclosing `operation`.
 
     When two upserts create the same document at the same moment, one fails as a duplicate. That aborts its transaction
     like any conflict, but MongoDB does not label the error as retryable.
-
-    Raises: `Busy`.
     """
     tries = Tries(seconds_left() - 1)
     while True:

@@ -13,7 +13,7 @@ from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
 from squinney.analytics.parsers.w3c import W3C
 from squinney.mongo.schema import Document
 
-# Returns an event, or None for a line that is not an event by design, such as a directive.
+# Returns an event, or None for a line that is not an event by design, such as a directive. Raises `Malformed`.
 Parser = Callable[[str], Document | None]
 
 FORMATS: dict[str, Parser] = {**LAYOUTS, "elb": parse_elb, "caddy": parse_caddy, "json": FieldMap()}

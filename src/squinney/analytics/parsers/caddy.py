@@ -10,10 +10,7 @@ from squinney.mongo.schema import Document
 
 
 def parse_caddy(line: str) -> Document:
-    """Parse a line of Caddy's `http.log.access`.
-
-    Raises: `Malformed`.
-    """
+    """Parse a line of Caddy's `http.log.access`."""
     entry = json_object(line)
     request = entry.get("request")
     if not isinstance(request, dict) or "ts" not in entry:

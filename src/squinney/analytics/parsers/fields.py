@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"\d{9,11}(\.\d{1,9})?")
 
 
 class FieldMap:
-    """A parser for JSON lines. A map such as `{"time": "timestamp", "path": "uri"}` adds to the names in `ALIASES`."""
+    """A parser for JSON lines. A map such as `{"time": "timestamp", "path": "uri"}` overrides names in `ALIASES`."""
 
     def __init__(self, field_map: Mapping[str, str] | None = None) -> None:
         unknown = set(field_map or {}) - set(FIELDS)
@@ -49,10 +49,7 @@ class FieldMap:
         }
 
     def __call__(self, line: str) -> Document:
-        """Parse one line.
-
-        Raises: `Malformed`.
-        """
+        """Parse one line."""
         entry = json_object(line)
         names = {name: self._name_in(entry, name) for name in FIELDS}
         if names["site"] == names["host"]:
@@ -68,10 +65,7 @@ class FieldMap:
 
 
 def json_object(line: str) -> Document:
-    """Return the line's JSON object.
-
-    Raises: `Malformed`.
-    """
+    """Return the line's JSON object."""
     try:
         entry = json.loads(line)
         if "\\ud" in line.lower():  # only such an escape can produce a lone surrogate, which cannot be stored

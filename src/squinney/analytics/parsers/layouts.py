@@ -92,10 +92,7 @@ class Layout:
             raise Invalid("format must contain the time: $time_local, $time_iso8601, $msec or %t", field="format")
 
     def __call__(self, line: str) -> Document:
-        """Parse one line.
-
-        Raises: `Malformed`.
-        """
+        """Parse one line."""
         match = self._line.fullmatch(line)
         if match is None:
             raise Malformed(f"not the {self._name} format{self._why_not(line)}")
@@ -211,10 +208,7 @@ ELB_WITH_AGENT = Layout(f'{_ELB} "$http_user_agent"', name="elb", absolute=True)
 
 
 def parse_elb(line: str) -> Document:
-    """Parse a line of a classic load balancer; only newer ones contain the user agent.
-
-    Raises: `Malformed`.
-    """
+    """Parse a line of a classic load balancer; only newer ones contain the user agent."""
     try:
         return ELB_WITH_AGENT(line)
     except Malformed:

@@ -1,4 +1,4 @@
-"""Functions shared by all parsers: the error, times, and the parts of a request line."""
+"""Functions shared by all parsers: times, numbers, and the parts of a request line. They raise `Malformed`."""
 
 from __future__ import annotations
 
@@ -25,10 +25,7 @@ MOST_COUNT = 2**63 - 1
 
 @lru_cache(maxsize=5_000)  # adjacent lines often have the same second
 def clf_time(text: str) -> datetime:
-    """Parse `17/May/2015:10:05:03 +0000`, and return it in UTC.
-
-    Raises: `Malformed`.
-    """
+    """Parse `17/May/2015:10:05:03 +0000`, and return it in UTC."""
     match = _CLF_TIME.fullmatch(text)
     if not match:
         raise Malformed("the time is not like 17/May/2015:10:05:03 +0000")
@@ -59,10 +56,7 @@ def site_of(text: str) -> str:
 
 
 def as_count(value: Any, field: str) -> int:
-    """Return a whole number of zero or more, given as a number or as digits.
-
-    Raises: `Malformed`.
-    """
+    """Return a whole number of zero or more, given as a number or as digits."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, str) and value.isascii() and value.isdigit():
@@ -76,8 +70,6 @@ def event_of(at: datetime, found: Mapping[str, Any], *, absolute: bool = False) 
     """Build an event from a line's values by our field names.
 
     A `path` may include its query. Without a `path`, method, path and query are taken from the `request` line.
-
-    Raises: `Malformed`.
     """
     event: Document = {"time": at}
     if "site" in found:

@@ -51,10 +51,7 @@ class W3C:
         return f"{FIELDS} {' '.join(self._fields)}{day}" if self._fields else ""
 
     def __call__(self, line: str) -> Document | None:
-        """Parse one line; return None for a directive.
-
-        Raises: `Malformed`.
-        """
+        """Parse one line; return None for a directive."""
         line = line.rstrip("\r\n")
         if line.startswith("#"):
             if line.startswith(FIELDS):

@@ -1,4 +1,4 @@
-"""The advertising network over HTTP."""
+"""The HTTP routes of the advertising network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 CREATIVE = {"kind": "text", "title": "<b>Boots", "text": "", "url": "https://example.com/boots"}
 
 
-def _placed(site: TestClient, campaign_id: str = "larch:boots", where: str = "news.example") -> None:
+def _place(site: TestClient, campaign_id: str = "larch:boots", where: str = "news.example") -> None:
     campaign = {
         "id": campaign_id,
         "advertiser": "Larch",
@@ -23,7 +23,7 @@ def _placed(site: TestClient, campaign_id: str = "larch:boots", where: str = "ne
 
 
 def test_an_ad_is_chosen_seen_clicked_and_counted(site: TestClient) -> None:
-    _placed(site)
+    _place(site)
     serves = site.post("/api/ads/choose", json={"site": "news.example", "zone": "top", "user": "ann"}).json()
     serve_id = serves[0]["serve_id"]
     assert site.post("/api/ads/impressions", json={"serve_ids": [serve_id, "forged"]}).json() == {
@@ -38,7 +38,7 @@ def test_an_ad_is_chosen_seen_clicked_and_counted(site: TestClient) -> None:
 
 
 def test_a_campaign_is_paused_resumed_ended_and_explained(site: TestClient) -> None:
-    _placed(site)
+    _place(site)
     where = {"site": "news.example", "zone": "top"}
     assert site.post("/api/ads/campaigns/larch:boots/pause").json()["status"] == "paused"
     assert site.post("/api/ads/choose", json=where).json() == []

@@ -1,4 +1,4 @@
-"""Bid requests of the kinds that OpenRTB 2.6 knows: banner, app, deal, video; with privacy, blocks and odd values."""
+"""OpenRTB 2.6 bid requests: banner, app, deal and video; privacy flags, block lists and invalid values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BANNER: dict[str, Any] = {
 
 
 def _request(**changes: Any) -> dict[str, Any]:
-    """`BANNER` with fields set, by their paths: `imp__0__tagid`."""
+    """Return `BANNER` with some fields changed. Names are paths: `imp__0__tagid`."""
     request = copy.deepcopy(BANNER)
     for path, value in changes.items():
         *above, last = (int(part) if part.isdigit() else part for part in path.split("__"))
@@ -83,7 +83,7 @@ def _bid(site: TestClient, request: dict[str, Any]) -> dict[str, Any]:
     return bid
 
 
-def test_a_banner_gets_a_whole_bid(site: TestClient, network: AdNetwork) -> None:
+def test_a_banner_gets_a_complete_bid(site: TestClient, network: AdNetwork) -> None:
     _place(network, TEXT)
     answer = site.post("/api/ads/openrtb2", json=BANNER).json()
     assert (answer["id"], answer["cur"], answer["seatbid"][0]["seat"]) == (BANNER["id"], "EUR", "squinney")
@@ -107,7 +107,7 @@ def test_a_banner_gets_a_whole_bid(site: TestClient, network: AdNetwork) -> None
     assert network.stats("boots")["totals"]["impressions"] == 1
 
 
-def test_a_picture_of_ours_is_shown_from_elsewhere(site: TestClient, network: AdNetwork) -> None:
+def test_a_relative_image_gets_an_absolute_address(site: TestClient, network: AdNetwork) -> None:
     _place(network, PICTURE)
     bid = _bid(site, BANNER)
     assert 'src="http://testserver/static/icon.svg"' in bid["adm"]
@@ -174,7 +174,7 @@ def test_no_bid_is_204(site: TestClient, network: AdNetwork, change: dict[str, A
     assert (answer.status_code, answer.content) == (204, b"")
 
 
-def test_a_secure_place_gets_no_picture_of_an_insecure_host(site: TestClient, network: AdNetwork) -> None:
+def test_a_secure_placement_gets_no_image_from_an_insecure_host(site: TestClient, network: AdNetwork) -> None:
     _place(network, {**PICTURE, "image": "http://example.com/x.png"})
     assert _bid(site, BANNER)
     assert site.post("/api/ads/openrtb2", json=_request(imp__0__secure=1)).status_code == 204
@@ -192,7 +192,7 @@ def test_a_secure_place_gets_no_picture_of_an_insecure_host(site: TestClient, ne
         {"device__dnt": 1},
     ],
 )
-def test_nobody_is_remembered_who_may_not_be(
+def test_users_without_consent_are_not_remembered(
     site: TestClient, network: AdNetwork, systems: assembly.Assembled, change: dict[str, Any]
 ) -> None:
     _place(network, TEXT)
@@ -215,13 +215,13 @@ def test_nobody_is_remembered_who_may_not_be(
         ({"site": 5}, "site"),
     ],
 )
-def test_what_is_no_bid_request_is_400_with_a_reason(site: TestClient, change: dict[str, Any], field: str) -> None:
+def test_an_invalid_bid_request_is_400_with_a_reason(site: TestClient, change: dict[str, Any], field: str) -> None:
     refused = site.post("/api/ads/openrtb2", json=_request(**change))
     assert refused.status_code == 400
     assert refused.json()["detail"].startswith(f"{field}: ")
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"", b"5", b"\xff"])
-def test_what_is_no_object_is_400(site: TestClient, body: bytes) -> None:
+def test_a_body_that_is_not_an_object_is_400(site: TestClient, body: bytes) -> None:
     refused = site.post("/api/ads/openrtb2", content=body, headers={"Content-Type": "application/json"})
     assert refused.status_code == 400, refused.text

@@ -1,4 +1,4 @@
-"""The network's pages, beacons and clicks."""
+"""The pages, beacons and clicks of the advertising network."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_campaign_is_made_placed_paused_and_shown(site: TestClient) -> None:
     assert "bid must be an amount such as 12.50" in refused.text
 
 
-def test_a_beacon_and_a_click_count_once_and_lead_to_the_creative_alone(
+def test_a_beacon_and_a_click_count_once_and_redirect_only_to_the_creative(
     site: TestClient, systems: assembly.Assembled
 ) -> None:
     _made(site)
@@ -75,7 +75,7 @@ def test_members_see_their_own_campaigns_only(site: TestClient, systems: assembl
     assert site.get("/ads/why", headers=HTML).status_code == 403
 
 
-def test_the_console_tells_of_today_and_of_click_rates(site: TestClient, systems: assembly.Assembled) -> None:
+def test_the_console_shows_today_and_click_rates(site: TestClient, systems: assembly.Assembled) -> None:
     form = {"name": "a", "advertiser": "Larch", "model": "cpm", "bid": "1000", "total": "100", "daily": "24"}
     site.post("/ads/campaigns", data=form, headers=HTML)
     ad = {"site": "news", "zone": "top", "unit": "u", "title": "t", "url": "https://example.com/"}
@@ -84,11 +84,11 @@ def test_the_console_tells_of_today_and_of_click_rates(site: TestClient, systems
     network.click(network.choose("news", "top")[0].serve_id)
     page = site.get("/ads/campaigns/a", headers=HTML).text
     assert "Today 1.00 EUR of 24.00 EUR is spent; paced evenly, up to " in page
-    assert page.count("100.00%") == 2  # of the campaign, and of its zone
+    assert page.count("100.00%") == 2  # for the campaign and for its zone
     assert "Spend in EUR" in page
 
 
-def test_the_form_takes_caps_days_and_targeting(site: TestClient, systems: assembly.Assembled) -> None:
+def test_the_form_accepts_caps_days_and_targeting(site: TestClient, systems: assembly.Assembled) -> None:
     form = {"name": "a", "advertiser": "Larch", "model": "cpc", "bid": "0.30", "total": "100", "pacing": "asap"}
     more = {"cap": "3", "cap_hours": "12", "starts": "2026-03-01", "ends": "2030-03-31", "keywords": "Tea, cake,"}
     made = site.post("/ads/campaigns", data={**form, **more, "sites": "squinney, news"}, headers=HTML)
@@ -108,11 +108,11 @@ def test_the_form_takes_caps_days_and_targeting(site: TestClient, systems: assem
     for name, wrong in (("cap", "x"), ("cap", "101"), ("cap_hours", "0"), ("starts", "soon"), ("ends", "9999-12-31")):
         refused = site.post("/ads/campaigns", data={**form, **more, "name": "b", name: wrong}, headers=HTML)
         assert refused.status_code == 422, (name, wrong)
-        assert 'value="Tea, cake,"' in refused.text  # what was typed stays
+        assert 'value="Tea, cake,"' in refused.text  # the typed text is kept
     assert [one["_id"] for one in _network(systems).all().items] == ["a"]
 
 
-def test_an_ad_is_taken_down_and_put_up_again(site: TestClient, systems: assembly.Assembled) -> None:
+def test_an_ad_is_deactivated_and_activated_again(site: TestClient, systems: assembly.Assembled) -> None:
     _made(site)
     ad = {"site": "news", "zone": "top", "unit": "u"}
     assert "not active" in site.post("/ads/active/larch:boots", data={**ad, "active": "no"}, headers=HTML).text
@@ -123,7 +123,7 @@ def test_an_ad_is_taken_down_and_put_up_again(site: TestClient, systems: assembl
     assert site.post("/ads/active/larch:boots", data=unknown, headers=HTML).status_code == 404
 
 
-def test_a_picture_is_placed_and_what_was_typed_stays(site: TestClient, systems: assembly.Assembled) -> None:
+def test_an_image_ad_is_placed_and_the_form_keeps_its_values(site: TestClient, systems: assembly.Assembled) -> None:
     _made(site)
     ad = {"site": "news", "zone": "top", "unit": "p", "title": "A boot", "image": "/static/icon.svg", "url": "/shop"}
     assert 'value="A boot"' in site.post("/ads/place/larch:boots", data={**ad, "weight": "0"}, headers=HTML).text
@@ -141,7 +141,7 @@ def test_a_members_campaign_has_a_bounded_number_of_ads(
     monkeypatch.setattr(web, "MOST_OWN_ADS", 1)
     monkeypatch.setattr(web, "is_admin", lambda request: False)
     ad = {"site": "news", "zone": "top", "unit": "u", "title": "New", "url": "/shop"}
-    assert site.post("/ads/place/larch:boots", data=ad, headers=HTML).status_code == 200  # it is there already
+    assert site.post("/ads/place/larch:boots", data=ad, headers=HTML).status_code == 200  # the ad exists already
     refused = site.post("/ads/place/larch:boots", data={**ad, "unit": "u2"}, headers=HTML)
     assert "at most 1 ads" in refused.text
     assert len(_network(systems).placements("larch:boots")) == 1
@@ -173,24 +173,26 @@ def test_a_member_has_a_bounded_number_of_campaigns(
     assert [one["_id"] for one in _network(systems).all().items] == ["larch:boots"]
 
 
-def test_a_flood_from_one_address_is_bounded_and_hurts_no_other(systems: assembly.Assembled) -> None:
-    limited = create_site(systems, options=Options(secret=SECRET, rate_per_address=1e-9))  # one, and no more today
+def test_requests_from_one_address_are_limited_without_affecting_others(systems: assembly.Assembled) -> None:
+    limited = create_site(
+        systems, options=Options(secret=SECRET, rate_per_address=1e-9)
+    )  # one request, and then none for a long time
 
-    def asked(address: str, path: str) -> int:
+    def status(address: str, path: str) -> int:
         return TestClient(limited, client=(address, 1)).get(path, follow_redirects=False).status_code
 
-    assert asked("192.0.2.1", "/site") == 200
+    assert status("192.0.2.1", "/site") == 200
     for path in ("/ads/seen/forged", "/ads/viewable/forged", "/ads/click/forged", "/site"):
-        assert asked("192.0.2.1", path) == 429
-    assert asked("192.0.2.2", "/site") == 200
-    assert asked("192.0.2.3", "/ads/seen/forged") == 403
+        assert status("192.0.2.1", path) == 429
+    assert status("192.0.2.2", "/site") == 200
+    assert status("192.0.2.3", "/ads/seen/forged") == 403
 
 
 @pytest.mark.parametrize(
     "url",
     ["javascript:alert(1)", "//evil.example", "/\\evil.example", "data:text/html,x", "https:/\t/x", "https://", ""],
 )
-def test_an_ad_leads_nowhere_where_something_could_run(site: TestClient, url: str) -> None:
+def test_an_ad_cannot_link_to_a_script(site: TestClient, url: str) -> None:
     _made(site)
     ad = {"site": "news", "zone": "top", "unit": "u2", "title": "x", "url": url}
     refused = site.post("/ads/place/larch:boots", data=ad, headers=HTML)

@@ -1,4 +1,4 @@
-"""Content over HTTP: nodes, ranges, feeds, comments."""
+"""The HTTP routes of content: nodes, files with ranges, feeds and comments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def create(site: TestClient, slug: str, parent_id: str | None = None, **more: An
     return answer.json()
 
 
-def test_a_long_text_in_any_script_goes_in(site: TestClient) -> None:
+def test_a_long_text_in_any_writing_system_is_accepted(site: TestClient) -> None:
     node = create(site, "long")
     text = "\u4e2d" * MOST_TEXT
     edited = site.patch(f"/api/content/nodes/{node['id']}", json={"nonce": node["nonce"], "detail": {"text": text}})
@@ -42,14 +42,14 @@ def test_a_long_text_in_any_script_goes_in(site: TestClient) -> None:
     assert site.post(f"/site/-/edit/{node['id']}", data=lines, follow_redirects=False).status_code == 303
 
 
-def test_an_upload_that_is_a_form_is_not_kept(site: TestClient) -> None:
+def test_a_large_upload_as_a_form_is_refused(site: TestClient) -> None:
     del site.headers["X-CSRF-Token"]
     for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=b"):
         answer = site.post("/site/-/upload?parent=x&slug=y", content=b"a" * (9 << 20), headers={"Content-Type": kind})
         assert answer.status_code == 413
 
 
-def test_one_scope_is_for_nodes_and_their_comments(site: TestClient, systems: assembly.Assembled) -> None:
+def test_one_scope_covers_nodes_and_their_comments(site: TestClient, systems: assembly.Assembled) -> None:
     node = create(site, "talked-about")
     _, key = systems.services["identity"]["keys"].create("site", ["content:read"])
     site.headers["Authorization"] = f"Bearer {key}"
@@ -57,7 +57,7 @@ def test_one_scope_is_for_nodes_and_their_comments(site: TestClient, systems: as
     assert site.post(f"/api/comments/nodes/{node['id']}", json={}).json()["details"] == {"scope": "content:write"}
 
 
-def test_comments_obey_on_whose_behalf_one_asks(site: TestClient) -> None:
+def test_comments_follow_the_permissions_of_the_named_viewer(site: TestClient) -> None:
     draft, page = create(site, "draft"), create(site, "page", published=THEN)
     for node in (draft, page):
         said = {"author_id": "ada", "author_name": "Ada", "text": "mine"}
@@ -94,9 +94,9 @@ def test_head_is_get_without_the_body(site: TestClient) -> None:
     query = {"slug": "pic", "author_id": "ada", "author_name": "Ada"}
     photo = site.post("/api/content/assets", params=query, content=jpeg()).json()
     for path in (f"/api/content/assets/{photo['id']}", f"/api/content/nodes/{photo['id']}", "/site", "/healthz"):
-        told, whole = site.head(path), site.get(path)
-        assert (told.status_code, told.content) == (200, b"")
-        assert told.headers["content-length"] == whole.headers["content-length"] == str(len(whole.content))
+        head, whole = site.head(path), site.get(path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == whole.headers["content-length"] == str(len(whole.content))
     counted = [line for line in site.get("/metrics").text.splitlines() if 'method="HEAD"' in line]
     assert counted
     assert not any("unmatched" in line for line in counted)
@@ -104,7 +104,7 @@ def test_head_is_get_without_the_body(site: TestClient) -> None:
     assert site.get(f"/api/content/assets/{photo['id']}", headers=absurd).status_code == 200
 
 
-def test_times_beyond_the_calendar_and_half_a_change_are_refused(site: TestClient) -> None:
+def test_invalid_times_and_partial_tag_changes_are_refused(site: TestClient) -> None:
     node = create(site, "page", tags=["kept"])
     url = f"/api/content/nodes/{node['id']}"
     assert site.post(f"{url}/publish", json={"at": "9999-12-31T23:00:00-05:00"}).status_code == 422
@@ -112,7 +112,7 @@ def test_times_beyond_the_calendar_and_half_a_change_are_refused(site: TestClien
     assert site.get(url).json() == node
 
 
-def test_a_node_lives_its_life(site: TestClient) -> None:
+def test_a_node_is_created_edited_moved_and_removed(site: TestClient) -> None:
     blog = create(site, "blog", type="blog", published=THEN)
     entry = create(site, "hello", blog["id"], detail={"text": "*hi*"}, tags=["news"])
     url = f"/api/content/nodes/{entry['id']}"
@@ -140,7 +140,7 @@ def test_a_node_lives_its_life(site: TestClient) -> None:
     assert site.delete(f"/api/content/nodes/{blog['id']}").json()["code"] == "unknown-node"
 
 
-def test_a_person_sees_what_they_may(site: TestClient) -> None:
+def test_a_viewer_sees_only_what_they_may(site: TestClient) -> None:
     node = create(site, "secret", published=THEN)
     url = f"/api/content/nodes/{node['id']}"
     access = {"access": {"read": ["user:zoe"], "edit": []}}
@@ -157,7 +157,7 @@ def upload(site: TestClient, body: bytes, **more: Any) -> Any:
     return site.post("/api/content/assets", params=wanted, content=body)
 
 
-def test_an_asset_answers_conditions_and_ranges(site: TestClient) -> None:
+def test_an_asset_supports_conditional_and_range_requests(site: TestClient) -> None:
     body = noise(150)
     node = upload(site, body, sha256=hashlib.sha256(body).hexdigest()).json()
     url = f"/api/content/assets/{node['id']}?rendition=original"
@@ -188,12 +188,12 @@ def test_an_asset_answers_conditions_and_ranges(site: TestClient) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"<svg onload=alert(1)>"], ids=["empty", "html", "svg"])
-def test_what_is_no_photo_is_a_clear_problem(site: TestClient, body: bytes) -> None:
+def test_an_upload_that_is_not_a_photo_is_refused(site: TestClient, body: bytes) -> None:
     answer = upload(site, body)
     assert (answer.status_code, answer.json()["code"]) == (422, "bad-media")
 
 
-def test_feeds_follow_their_rules_and_answer_304(site: TestClient) -> None:
+def test_feeds_are_valid_and_support_304(site: TestClient) -> None:
     blog = create(site, "blog", type="blog", title="Blog & <more>", published=THEN)
     for number, text in enumerate(XSS):
         title = f"{number} {text}".replace("\n", " ").replace("\r", " ").replace("\x01", "")[:250]
@@ -212,7 +212,7 @@ def test_feeds_follow_their_rules_and_answer_304(site: TestClient) -> None:
         assert item.findtext("link").startswith("http://testserver/site/blog/e")
         assert item.findtext("description") == entry.findtext(f"{ATOM}content")
         assert dangers(item.findtext("description"), render.TAGS) == []
-        assert entry.find(f"{ATOM}title").get("type") is None  # text, whatever it looks like
+        assert entry.find(f"{ATOM}title").get("type") is None  # plain text, even if it looks like HTML
     assert b"later" not in rss.content + atom.content
     for feed in (rss, atom):
         again = site.get(str(feed.url), headers={"If-None-Match": feed.headers["etag"]})
@@ -239,7 +239,7 @@ def test_a_photo_in_a_feed_is_shown_wherever_the_feed_is_read(site: TestClient) 
     assert kinds == {"p": "image/jpeg", "f": "video/mp4"}
     assert items["p"].find("enclosure").get("length") == str(photo["detail"]["web"]["length"])
     policy = "cross-origin-resource-policy"
-    assert site.get(address).headers[policy] == "same-origin", "what somebody signed in sees may be theirs alone"
+    assert site.get(address).headers[policy] == "same-origin", "a response to a signed-in visitor may be private"
     site.cookies.clear()
     assert site.get(address).headers[policy] == "cross-origin"
 
@@ -272,7 +272,7 @@ def test_feeds_without_entries_and_with_odd_ones_are_valid_too(site: TestClient)
         ("atom", b"<atom:name>Ada</atom:name>", b""),
     ],
 )
-def test_the_rules_of_feeds_see_what_is_broken(site: TestClient, kind: str, before: bytes, after: bytes) -> None:
+def test_the_feed_validator_finds_errors(site: TestClient, kind: str, before: bytes, after: bytes) -> None:
     blog = create(site, "blog", type="blog", published=THEN)
     create(site, "entry", blog["id"], published=THEN)
     body = site.get(f"/api/content/feeds/{blog['id']}.{kind}").content
@@ -316,7 +316,7 @@ def test_comments_over_http(site: TestClient) -> None:
     exported = site.get("/api/comments/authors/ada/export")
     assert [one["text"] for one in exported.json()] == ["better", "third"]
     assert exported.json()[0] == site.get(f"{url}/comment", params={"slug": slug}).json()
-    assert "content-length" not in exported.headers, "sent while it is read"
+    assert "content-length" not in exported.headers, "the response is streamed"
     assert site.head("/api/comments/authors/ada/export").headers["content-type"] == "application/json"
     assert site.get("/api/comments/authors/nobody/export").json() == []
     assert site.get(f"/api/comments/authors/{'x' * 300}/export").status_code == 422

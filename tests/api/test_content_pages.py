@@ -1,4 +1,4 @@
-"""The site's pages without a browser: what they show to whom, and what their forms do."""
+"""The pages and forms of the site, without a browser."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def field(page: str, name: str) -> str:
 
 @pytest.fixture(scope="module")
 def demo_documents() -> dict[str, list[Document]]:
-    """What the demo has left, once it was made: drawing its photos takes longer than a test."""
+    """Return the documents of the demo. It is created once, because drawing its photos takes longer than a test."""
     return {}
 
 
@@ -97,7 +97,7 @@ def test_a_form_that_is_refused_is_shown_as_it_was_typed(pages: TestClient) -> N
     assert pages.get(f"/api/content/nodes/{node['id']}").json() == node
 
 
-def test_the_last_version_on_a_page_of_the_history_is_beside_the_one_before_it(pages: TestClient) -> None:
+def test_the_last_version_on_a_history_page_is_compared_with_the_one_before(pages: TestClient) -> None:
     new_page(pages, text="the same")
     node = pages.get("/api/content/by-path", params={"path": "/mine"}).json()
     url = f"/api/content/nodes/{node['id']}"
@@ -112,7 +112,7 @@ def test_the_last_version_on_a_page_of_the_history_is_beside_the_one_before_it(p
     assert "+ the same" not in history
 
 
-def test_a_page_tells_no_title_of_a_folder_that_is_hidden(pages: TestClient) -> None:
+def test_a_page_does_not_show_the_title_of_a_hidden_folder(pages: TestClient) -> None:
     author = {"id": "ada", "name": "Ada"}
     above = {"slug": "plans", "type": "folder", "title": "Secret plans", "author": author}
     parent_id = pages.post("/api/content/nodes", json={**above, "published": "2026-01-01T00:00:00Z"}).json()["id"]
@@ -127,7 +127,7 @@ def test_a_page_tells_no_title_of_a_folder_that_is_hidden(pages: TestClient) -> 
     assert (shown.status_code, "Secret plans" in shown.text) == (200, False)
 
 
-def test_saving_a_text_leaves_others_tags_alone(pages: TestClient) -> None:
+def test_saving_a_text_keeps_tags_that_others_added(pages: TestClient) -> None:
     long = [f"{number:02}{'x' * 40}" for number in range(40)]
     new_page(pages, tags=", ".join(["mine", "old", *long]))
     node = pages.get("/api/content/by-path", params={"path": "/mine"}).json()
@@ -150,7 +150,7 @@ def test_a_photo_without_a_file_has_a_page(pages: TestClient) -> None:
         assert f"A {kind}" in pages.get("/site/gallery").text
 
 
-def test_two_editors_collide_and_merge(pages: TestClient) -> None:
+def test_concurrent_edits_are_merged(pages: TestClient) -> None:
     new_page(pages, text="first\n\nmiddle\n\nlast\n")
     node_id = pages.get("/api/content/by-path", params={"path": "/mine"}).json()["id"]
     ada, ben = (pages.get(f"/site/-/edit/{node_id}").text for _ in range(2))
@@ -174,7 +174,7 @@ def test_two_editors_collide_and_merge(pages: TestClient) -> None:
     assert "first" in restored.text
 
 
-def test_a_draft_is_for_editors_and_a_schedule_is_kept(pages: TestClient, stranger: TestClient) -> None:
+def test_only_editors_see_drafts_and_the_schedule_is_stored(pages: TestClient, stranger: TestClient) -> None:
     new_page(pages, when="at", at="2099-01-01T00:00")
     assert pages.get("/site/mine").status_code == 200
     cookies = dict(stranger.cookies)
@@ -184,29 +184,29 @@ def test_a_draft_is_for_editors_and_a_schedule_is_kept(pages: TestClient, strang
     stranger.cookies.update(cookies)
 
 
-def test_a_bad_form_says_why_and_keeps_what_was_typed(pages: TestClient) -> None:
+def test_an_invalid_form_shows_the_error_and_keeps_its_values(pages: TestClient) -> None:
     refused = new_page(pages, slug="No Good", title="Kept title")
     assert refused.status_code == 422
     assert "slug must be lowercase letters and digits" in refused.text
     assert "Kept title" in refused.text
 
 
-def test_what_cannot_be_done_is_told_on_the_page(pages: TestClient) -> None:
+def test_a_refused_action_shows_its_error_on_the_page(pages: TestClient) -> None:
     blog = re.search(r"/site/-/edit/([^\"]+)", pages.get("/site/blog").text)
     assert blog
-    told = pages.post(f"/site/-/publish/{blog[1]}", data={"when": "at", "at": ""})
-    assert (told.status_code, told.url.path) == (200, "/site/blog")
-    assert "at must be a date and time" in told.text
-    told = pages.post(f"/site/-/remove/{blog[1]}")
-    assert (told.status_code, told.url.path) == (200, "/site/blog")
-    assert '<p class="notice bad"' in told.text
+    response = pages.post(f"/site/-/publish/{blog[1]}", data={"when": "at", "at": ""})
+    assert (response.status_code, response.url.path) == (200, "/site/blog")
+    assert "at must be a date and time" in response.text
+    response = pages.post(f"/site/-/remove/{blog[1]}")
+    assert (response.status_code, response.url.path) == (200, "/site/blog")
+    assert '<p class="notice bad"' in response.text
     new_page(pages, slug="short-lived", title="Short-lived")
     node = re.search(r"/site/-/edit/([^\"]+)", pages.get("/site/short-lived").text)
     assert node
     assert "“Short-lived” is removed." in pages.post(f"/site/-/remove/{node[1]}").text
 
 
-def test_a_new_node_begins_as_what_fits_its_place(pages: TestClient) -> None:
+def test_a_new_node_gets_the_type_that_fits_its_parent(pages: TestClient) -> None:
     blog = re.search(r"/site/-/new\?parent=([^\"]+)", pages.get("/site/blog").text)
     assert blog
     assert 'value="blog-entry" selected' in pages.get(f"/site/-/new?parent={blog[1]}").text
@@ -232,7 +232,7 @@ def test_comments_replies_flags_and_moderation(pages: TestClient) -> None:
     assert "This comment was deleted" in pages.get("/site/mine").text
 
 
-def test_the_queue_is_of_pages_that_the_editor_may_read(pages: TestClient) -> None:
+def test_the_moderation_queue_has_only_pages_that_the_editor_may_read(pages: TestClient) -> None:
     page = {"slug": "theirs", "type": "basic-page", "title": "Theirs", "author": {"id": "zoe", "name": "Zoe"}}
     node_id = pages.post("/api/content/nodes", json={**page, "published": "2026-01-01T00:00:00Z"}).json()["id"]
     pages.put(f"/api/content/nodes/{node_id}/access", json={"access": {"read": [], "edit": []}})
@@ -258,20 +258,20 @@ def test_setting_without_a_choice_changes_nothing(pages: TestClient) -> None:
         assert pages.get(f"/api/content/nodes/{node_id}").json()["published"] is None, when
 
 
-def test_a_merge_that_is_not_decided_is_not_saved(pages: TestClient) -> None:
+def test_a_merge_with_conflicts_is_not_saved(pages: TestClient) -> None:
     new_page(pages)
     node = pages.get("/api/content/by-path", params={"path": "/mine"}).json()
     undecided = merging.merge("a\n", "b\n", "c\n").text
     form = {"nonce": node["nonce"], "session": "s", "title": "T", "text": "first\n" + undecided}
     refused = pages.post(f"/site/-/edit/{node['id']}", data=form)
     assert (refused.status_code, "still has both versions at line 2" in refused.text) == (422, True)
-    assert "&gt;&gt;&gt;&gt;&gt;&gt;&gt; theirs" in refused.text, "what was typed is kept"
+    assert "&gt;&gt;&gt;&gt;&gt;&gt;&gt; theirs" in refused.text, "the typed text is kept"
     assert pages.get(f"/api/content/nodes/{node['id']}").json() == node
     decided = {**form, "text": "b, or <<<<<<< yours\n"}
     assert pages.post(f"/site/-/edit/{node['id']}", data=decided, follow_redirects=False).status_code == 303
 
 
-def test_a_link_to_a_comment_shows_the_article_whatever_became_of_the_comment(pages: TestClient) -> None:
+def test_a_link_to_a_deleted_comment_shows_the_article(pages: TestClient) -> None:
     new_page(pages)
     node_id = pages.get("/api/content/by-path", params={"path": "/mine"}).json()["id"]
     said = []
@@ -280,7 +280,7 @@ def test_a_link_to_a_comment_shows_the_article_whatever_became_of_the_comment(pa
         reply_to = {"reply_to": said[answers]} if answers else {}
         said.append(pages.post(f"/api/comments/nodes/{node_id}", json={**body, **reply_to}).json()["slug"])
     posted = pages.post(f"/site/-/comments/{node_id}", data={"text": "mine", "key": "k", "reply_to": said[3]})
-    assert [f"said {number}" in posted.text for number in range(4)] == [True] * 4, "with what was said before"
+    assert [f"said {number}" in posted.text for number in range(4)] == [True] * 4, "with the earlier comments"
     pages.delete(f"/api/comments/nodes/{node_id}/comment", params={"slug": said[0]})
     for gone in (said[0], "nowhere", "no/such!"):
         shown = pages.get("/site/mine", params={"at": gone})
@@ -292,7 +292,7 @@ def test_a_link_to_a_comment_shows_the_article_whatever_became_of_the_comment(pa
         assert (shown.status_code, "said 3" in shown.text) == (200, True)
 
 
-def test_summary_what_a_picture_shows_and_access_are_edited_on_the_page(pages: TestClient) -> None:
+def test_summary_alternative_text_and_access_are_edited_on_the_page(pages: TestClient) -> None:
     new_page(pages)
     page = pages.get("/api/content/by-path", params={"path": "/mine"}).json()
     photo = pages.get("/api/content/by-path", params={"path": "/gallery/dawn"}).json()
@@ -307,9 +307,11 @@ def test_summary_what_a_picture_shows_and_access_are_edited_on_the_page(pages: T
         refused = pages.post(f"/site/-/edit/{node['id']}", data={**again, name: "x" * 2_000})
         assert (refused.status_code, name in refused.text) == (422, True)
         untitled = pages.post(f"/site/-/edit/{node['id']}", data={**again, "title": ""})
-        assert (untitled.status_code, field(untitled.text, name)) == (422, "In <short>"), "what was typed is kept"
+        assert (untitled.status_code, field(untitled.text, name)) == (422, "In <short>"), "the typed text is kept"
         assert pages.post(f"/site/-/edit/{node['id']}", data={**again, name: ""}).status_code == 200
-        assert pages.get(f"/api/content/nodes/{node['id']}").json()["detail"][name] == "", "it can be emptied again"
+        assert pages.get(f"/api/content/nodes/{node['id']}").json()["detail"][name] == "", (
+            "the field can be cleared again"
+        )
     form = {"nonce": page["nonce"], "session": "t", "title": "T", "text": "y", "summary": "Mine"}
     merged = pages.post(f"/site/-/edit/{page['id']}", data=form)
     assert (merged.status_code, field(merged.text, "summary")) == (409, "Mine")
@@ -332,12 +334,12 @@ def test_a_moved_page_is_found_by_its_old_address(pages: TestClient) -> None:
     led = pages.get("/site/mine?at=34db8bda", follow_redirects=False)
     assert (led.status_code, led.headers["location"]) == (301, "/site/blog/yours?at=34db8bda")
     asked = pages.get("/api/content/by-path", params={"path": "/mine"}, follow_redirects=False)
-    # Kept, it would lead in a circle as soon as the page is moved back.
+    # If the old address were kept, it would redirect in a loop when the page is moved back.
     assert led.headers["cache-control"] == asked.headers["cache-control"] == "no-store"
     assert pages.get("/site/mine").status_code == 200
     pages.post(f"/site/-/publish/{node_id}", data={"when": "draft"})
     pages.cookies.clear()
-    assert pages.get("/site/mine").status_code == 404  # nor is a stranger told where the draft is
+    assert pages.get("/site/mine").status_code == 404  # a stranger does not learn where the draft is
 
 
 def test_an_upload_is_a_request_body(pages: TestClient) -> None:
@@ -364,7 +366,7 @@ def test_nothing_typed_comes_out_as_markup(pages: TestClient) -> None:
         assert pages.post("/site/-/preview", data={"text": text}).json() == rendered
 
 
-def test_a_page_without_an_address_gets_one_of_its_title(pages: TestClient) -> None:
+def test_a_page_without_a_slug_gets_one_from_its_title(pages: TestClient) -> None:
     assert new_page(pages, slug="", title="Crème & more").url.path == "/site/creme-more"
     gallery = pages.get("/api/content/by-path", params={"path": "/gallery"}).json()["id"]
     sent = pages.post("/site/-/upload", params={"parent": gallery, "slug": "", "title": "A Fox"}, content=jpeg())
@@ -372,20 +374,20 @@ def test_a_page_without_an_address_gets_one_of_its_title(pages: TestClient) -> N
     assert pages.post("/site/-/upload", params={"parent": gallery}, content=jpeg()).status_code == 422
 
 
-def test_a_time_that_is_given_is_never_passed_over(pages: TestClient) -> None:
-    """Somebody who chose a time and left "now" beside it would have published at once."""
+def test_a_typed_time_is_never_ignored(pages: TestClient) -> None:
+    """Otherwise an editor who types a time but leaves "now" selected would publish at once."""
     for when in ("draft", "now"):
         refused = new_page(pages, when=when, at="2099-01-01T10:00")
         assert (refused.status_code, "at has a time" in refused.text.lower()) == (422, True)
     new_page(pages, when="at", at="2099-01-01T10:00")
     node = pages.get("/api/content/by-path", params={"path": "/mine"}).json()
     for when in ("keep", "now", "draft"):
-        told = pages.post(f"/site/-/publish/{node['id']}", data={"when": when, "at": "2098-01-01T10:00"})
-        assert "at has a time" in told.text.lower()
+        response = pages.post(f"/site/-/publish/{node['id']}", data={"when": when, "at": "2098-01-01T10:00"})
+        assert "at has a time" in response.text.lower()
     assert pages.get("/api/content/by-path", params={"path": "/mine"}).json()["published"] == node["published"]
 
 
-def test_what_is_scheduled_says_so(pages: TestClient) -> None:
+def test_a_scheduled_page_shows_its_time(pages: TestClient) -> None:
     new_page(pages, when="at", at="2099-01-01T10:00")
     assert "scheduled for <time" in pages.get("/site/mine").text
     assert "scheduled for <time" in pages.get("/site").text
@@ -399,9 +401,7 @@ LARGE_TABLE = "|a" * 20 + "\n" + "|-" * 20 + "\n" + "x\n" * 200
 ADA_SAYS = {"author_id": "ada", "author_name": "Ada"}
 
 
-def test_what_takes_long_to_render_is_rendered_in_another_process(
-    pages: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_texts_are_rendered_in_another_process(pages: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     new_page(pages, slug="large", text=LARGE_TABLE)
     new_page(pages, slug="small", text="a *b*")
     large, small = (pages.get("/api/content/by-path", params={"path": path}).json() for path in ("/large", "/small"))
@@ -426,12 +426,12 @@ def test_what_takes_long_to_render_is_rendered_in_another_process(
     ]:
         assert shown.is_success, shown.text
         assert ("from elsewhere" in shown.text) is not shown.url.path.endswith(".rss")
-    assert elsewhere == ["_markdown", "_markdown", "_comment", "_comment"], "kept by its text; small ones stay here"
+    assert elsewhere == ["_markdown", "_markdown", "_comment", "_comment"], (
+        "the cache is by text; small texts are rendered in this process"
+    )
 
 
-def test_a_page_is_shown_where_its_text_cannot_be_rendered_now(
-    pages: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_is_shown_if_its_text_cannot_be_rendered(pages: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     new_page(pages, slug="large", text=f"{LARGE_TABLE}<script>")
 
     def busy(*_: Any) -> str:
@@ -444,10 +444,10 @@ def test_a_page_is_shown_where_its_text_cannot_be_rendered_now(
     assert (shown.status_code, "<pre>|a|a" in shown.text, "<script>" in shown.text) == (200, True, False)
     assert pages.post("/site/-/preview", data={"text": LARGE_TABLE}).status_code == 503
     pages.app.state.processes = None
-    assert "<table>" in pages.get("/site/large").text, "what could not be rendered is not kept"
+    assert "<table>" in pages.get("/site/large").text, "a failed rendering is not cached"
 
 
-def test_comments_that_cannot_be_rendered_now_are_stored_and_shown_as_typed(
+def test_comments_that_cannot_be_rendered_are_stored_and_shown_as_typed(
     pages: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new_page(pages, slug="small", text="a")
@@ -468,11 +468,11 @@ def test_comments_that_cannot_be_rendered_now_are_stored_and_shown_as_typed(
     asked.clear()
     shown = pages.get(f"/api/comments/nodes/{node_id}").json()["items"]
     assert ["<em>" in comment["html"] for comment in shown] == [False, False, False, True]
-    assert asked == [1], "who was refused once does not wait again and again"
+    assert asked == [1], "after one refusal, the request does not wait again"
 
 
 @pytest.mark.parametrize("text", ["x" * 500_001, "|a|b|\n|-|-|\n" * 9_000, "[" * 60_000])
-def test_the_preview_refuses_what_cannot_be_saved_in_the_same_words(pages: TestClient, text: str) -> None:
+def test_the_preview_and_the_form_refuse_with_the_same_message(pages: TestClient, text: str) -> None:
     seen = pages.post("/site/-/preview", data={"text": text}, headers={"Accept": "*/*"})
     new = {"slug": "long", "type": "basic-page", "title": "T", "author": {"id": "a", "name": "A"}}
     saved = pages.post("/api/content/nodes", json={**new, "detail": {"text": text}})
@@ -502,12 +502,12 @@ def test_three_versions_become_one(base: str, yours: str, theirs: str, merged: s
     assert merging.merge(base, theirs, yours).conflicts == conflicts
 
 
-def test_a_last_line_without_its_end_is_no_change() -> None:
+def test_a_missing_final_newline_is_not_a_change() -> None:
     assert [line.kind for line in merging.compare("a\nb", "a\nb\n")] == ["kept", "kept"]
 
 
 @pytest.mark.timeout(20)
-def test_long_texts_of_like_lines_are_compared_and_merged_in_time() -> None:
+def test_long_texts_with_similar_lines_are_compared_and_merged_in_time() -> None:
     lines = [text for number in range(10_000) for text in (f"line {number}", "")]
     mine, theirs = ["first", *lines], [*lines[:10_000], "middle", *lines[10_000:-2], "last"]
     merged = merging.merge("\n".join(lines), "\n".join(mine), "\n".join(theirs))
@@ -516,7 +516,7 @@ def test_long_texts_of_like_lines_are_compared_and_merged_in_time() -> None:
     assert Counter(line.kind for line in both) == {"removed": 40_000, "added": 30_001}
 
 
-@pytest.mark.timeout(20)  # it took minutes, which an editor could ask for ten times at once
+@pytest.mark.timeout(20)  # this once took minutes, and an editor can send ten such requests at once
 def test_long_texts_that_differ_at_every_third_line_are_compared_in_time() -> None:
     before = [f"line {number}" for number in range(18_000)]
     after = [f"new {number}" if number % 3 == 0 else line for number, line in enumerate(before)]
@@ -529,7 +529,7 @@ def test_long_texts_that_differ_at_every_third_line_are_compared_in_time() -> No
 @given(st.lists(st.integers(0, 9)), st.lists(st.integers(0, 9)), st.sampled_from([0, 4, 100_000]))
 @settings(deadline=None, max_examples=200)
 def test_a_comparison_has_all_lines_of_both(before: list[int], after: list[int], most: int) -> None:
-    """However few pairs are searched."""
+    """This holds even if only few pairs are searched."""
     texts = ["\n".join(map(str, numbers)) for numbers in (before, after)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merging, "MOST_PAIRS", most)
@@ -550,7 +550,9 @@ def test_a_comment_that_is_refused_is_shown_as_it_was_typed(pages: TestClient) -
     assert "words</textarea>" in refused.text
     mine = pages.get(f"/api/comments/nodes/{node_id}").json()["items"][-1]
     pages.post(f"/site/-/comments/{node_id}/edit", data={"slug": mine["slug"], "text": "\n    code"})
-    assert ">\n\n    code</textarea>" in pages.get("/site/blog/bread").text, "a form drops the first end of a line"
+    assert ">\n\n    code</textarea>" in pages.get("/site/blog/bread").text, (
+        "HTML drops the first newline in a textarea"
+    )
     assert mine["text"] == long
     refused = pages.post(f"/site/-/comments/{node_id}/edit", data={"slug": mine["slug"], "text": "x" * 30_000})
     assert (refused.status_code, "xxx</textarea>" in refused.text) == (422, True)

@@ -1,4 +1,4 @@
-"""The ledger over HTTP."""
+"""The HTTP routes and forms of the ledger."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from squinney.errors import Unavailable
 
 
 def opened(site: TestClient, opening: int = 0) -> str:
-    """A new account's id."""
+    """Open an account and return its id."""
     response = site.post("/api/ledger/accounts", json={"currency": "EUR", "opening": opening, "name": "Ada"})
     assert response.status_code == 201, response.text
     return str(response.json()["id"])
 
 
-def test_money_moves(site: TestClient) -> None:
+def test_a_transfer_changes_both_balances(site: TestClient) -> None:
     ada, ben = opened(site, 1_000), opened(site)
     moved = site.post("/api/ledger/transfers", json={"src": ada, "dst": ben, "amount": 250, "memo": "tea"})
     assert moved.status_code == 201
@@ -29,7 +29,7 @@ def test_money_moves(site: TestClient) -> None:
     assert len(site.get("/api/ledger/accounts").json()["items"]) == 2
 
 
-def test_a_repeat_with_the_key_moves_it_once(site: TestClient) -> None:
+def test_a_repeated_transfer_with_the_same_key_happens_once(site: TestClient) -> None:
     ada, ben = opened(site, 1_000), opened(site)
     body = {"src": ada, "dst": ben, "amount": 10}
     first = site.post("/api/ledger/transfers", json=body, headers={"Idempotency-Key": "k"})
@@ -82,14 +82,14 @@ def test_bad_input_names_the_field(site: TestClient, bad: dict[str, Any]) -> Non
     assert site.get(f"/api/ledger/accounts/{ada}").json()["balance"] == 1_000
 
 
-def test_a_form_whose_outcome_is_not_known_yet_is_sent_again_with_its_key(
+def test_a_form_with_an_unknown_outcome_keeps_its_key(
     site: TestClient, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada, ben = opened(site, 1_000), opened(site)
     accounts = systems.services["ledger"]["accounts"]
     really = accounts.transfer
 
-    def transfer_without_answer(*arguments: Any, **options: Any) -> None:
+    def transfer_without_response(*arguments: Any, **options: Any) -> None:
         really(*arguments, **options)
         raise Unavailable("the commit was sent, but no answer came", outcome_unknown=True)
 
@@ -98,14 +98,14 @@ def test_a_form_whose_outcome_is_not_known_yet_is_sent_again_with_its_key(
         return site.post("/ledger/transfers", data=form, headers={"Accept": "text/html"}).text
 
     with monkeypatch.context() as patched:
-        patched.setattr(accounts, "transfer", transfer_without_answer)
+        patched.setattr(accounts, "transfer", transfer_without_response)
         assert 'name="key" value="mine"' in send(key="mine")
     send(key="mine")
-    assert accounts.get(ben)["balance"] == 250, "moved once"
-    assert 'name="key" value="mine"' not in send(key="mine", amount="1.00"), "another transfer, another key"
+    assert accounts.get(ben)["balance"] == 250, "the money was transferred once"
+    assert 'name="key" value="mine"' not in send(key="mine", amount="1.00"), "a new transfer has a new key"
 
 
-def test_forms_tell_what_they_did(site: TestClient, systems: assembly.Assembled) -> None:
+def test_forms_report_what_they_did(site: TestClient, systems: assembly.Assembled) -> None:
     def send(path: str, **form: str) -> str:
         return site.post(path, data=form, headers={"Accept": "text/html"}).text
 
@@ -116,11 +116,13 @@ def test_forms_tell_what_they_did(site: TestClient, systems: assembly.Assembled)
     assert "The account is closed." in send(f"/ledger/{ben}/close")
 
 
-def test_money_moves_between_accounts_that_no_one_page_shows(site: TestClient, systems: assembly.Assembled) -> None:
+def test_money_is_transferred_between_accounts_on_different_pages(
+    site: TestClient, systems: assembly.Assembled
+) -> None:
     accounts = systems.services["ledger"]["accounts"]
     ids = [accounts.open("EUR", 100, name=f"Account {number}")["_id"] for number in range(51)]
     page = site.get("/ledger", headers={"Accept": "text/html"}).text
-    assert '<select name="src"' not in page, "it could not hold them all"
+    assert '<select name="src"' not in page, "a select could not list all accounts"
     assert '<input type="text" name="src"' in page
     form = {"src": ids[0], "dst": ids[-1], "amount": "1", "key": "k"}
     site.post("/ledger/transfers", data=form, headers={"Accept": "text/html"})
@@ -131,7 +133,7 @@ PATHS = ["/", "/ledger", "/ledger/nobody", "/nowhere", "/healthz", "/readyz", "/
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_every_answer_carries_the_security_headers(site: TestClient, path: str) -> None:
+def test_every_ledger_response_has_the_security_headers(site: TestClient, path: str) -> None:
     response = site.get(path, headers={"Accept": "text/html"})
     assert response.status_code < 500
     assert "unsafe-inline" not in response.headers["content-security-policy"]

@@ -1,4 +1,4 @@
-"""Whose account it is: members see and move their own; money comes in by admins and API keys alone."""
+"""Owners of accounts: members see and use their own; only admins and API keys can deposit money."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HTML = {"Accept": "text/html"}
 
 
 class Person:
-    """Somebody at a browser."""
+    """A client that is signed in as a new person."""
 
     def __init__(self, systems: assembly.Assembled, name: str, role: str = "member") -> None:
         person = {"_id": name, "login": name, "name": name, "role": role}
@@ -44,7 +44,7 @@ def ledger(systems: assembly.Assembled) -> Accounts:
     return found
 
 
-def test_a_member_opens_at_zero_and_sees_their_own_alone(systems: assembly.Assembled, ledger: Accounts) -> None:
+def test_a_member_opens_accounts_at_zero_and_sees_only_their_own(systems: assembly.Assembled, ledger: Accounts) -> None:
     ada, ben = Person(systems, "ada"), Person(systems, "ben")
     account = ada.open("Mine").url.path.rpartition("/")[2]
     assert ledger.get(account)["owner"] == "ada"
@@ -54,17 +54,17 @@ def test_a_member_opens_at_zero_and_sees_their_own_alone(systems: assembly.Assem
     assert ben.get(f"/ledger/{account}").status_code == 404
     assert ben.post(f"/ledger/{account}/close").status_code == 404
     assert "closed_at" not in ledger.get(account)
-    assert ben.open("Other").url.path.rpartition("/")[2] != account, "one's key is not another's"
+    assert ben.open("Other").url.path.rpartition("/")[2] != account, "idempotency keys are separate per member"
 
 
-def test_a_member_makes_no_money(systems: assembly.Assembled, ledger: Accounts) -> None:
+def test_a_member_cannot_create_money(systems: assembly.Assembled, ledger: Accounts) -> None:
     refused = Person(systems, "ada").open("Rich", opening="1000000")
     assert refused.status_code == 403
     assert "only an admin may set an opening balance" in refused.text
     assert ledger.total("EUR") == 0
 
 
-def test_a_member_moves_their_own_money_and_no_other(systems: assembly.Assembled, ledger: Accounts) -> None:
+def test_a_member_transfers_only_their_own_money(systems: assembly.Assembled, ledger: Accounts) -> None:
     ada, ben = Person(systems, "ada"), Person(systems, "ben")
     hers = ledger.open("EUR", 1_000, name="Hers", owner="ada")["_id"]
     his = ledger.open("EUR", name="His", owner="ben")["_id"]
@@ -88,7 +88,7 @@ def test_visitors_see_nothing(stranger: TestClient, ledger: Accounts) -> None:
         assert stranger.get(path).status_code == 403
 
 
-def test_the_admin_sees_all_and_puts_money_in(systems: assembly.Assembled, ledger: Accounts) -> None:
+def test_the_admin_sees_all_accounts_and_deposits_money(systems: assembly.Assembled, ledger: Accounts) -> None:
     boss = Person(systems, "boss", "admin")
     hers = ledger.open("EUR", name="Hers", owner="ada")["_id"]
     made = boss.open("Bank", opening="10.00").url.path.rpartition("/")[2]
@@ -98,7 +98,7 @@ def test_the_admin_sees_all_and_puts_money_in(systems: assembly.Assembled, ledge
     assert ledger.get(hers)["balance"] == 400
 
 
-def test_an_api_key_opens_for_an_owner_with_money(site: TestClient) -> None:
+def test_an_api_key_opens_an_account_with_money_for_an_owner(site: TestClient) -> None:
     body = {"currency": "EUR", "opening": 500, "owner": "ada"}
     opened = site.post("/api/ledger/accounts", json=body).json()
     site.post("/api/ledger/accounts", json={"currency": "EUR"})

@@ -24,7 +24,7 @@ TEXT = {"kind": "text", "title": "Tea & <b>cake</b>", "text": "", "url": "/shop"
 
 @pytest.fixture
 def network(systems: assembly.Assembled) -> AdNetwork:
-    """A campaign of one ad in each zone, two impressions a visitor and day."""
+    """Create a campaign with one ad per zone and a cap of two impressions per visitor and day."""
     network: AdNetwork = systems.services["ads"]["network"]
     pricing, budget = {"model": "cpm", "bid": 500}, {"total": 1_000, "currency": "EUR"}
     network.create_campaign(
@@ -39,7 +39,7 @@ def _shown(client: TestClient, path: str = "/site") -> list[str]:
     return re.findall(r'href="/ads/click/([^"]+)"', client.get(path, headers=HTML).text)
 
 
-def _say(client: TestClient, allowed: str) -> Any:
+def _set_consent(client: TestClient, allowed: str) -> Any:
     token = ANONYMOUS + "a-visitor"
     client.cookies.set("squinney", token, domain="testserver.local", path="/")
     form = {"allowed": allowed, "csrf": Visitor(SECRET, token).csrf}
@@ -63,27 +63,27 @@ def test_a_page_has_ads_whose_beacons_count(stranger: TestClient, network: AdNet
 
 
 @pytest.mark.parametrize("path", ["/", "/sign-in", "/shop/cart", "/site/-/tags/x", "/site/no", "/shop/products/none"])
-def test_other_pages_have_none(stranger: TestClient, network: AdNetwork, path: str) -> None:
+def test_other_pages_have_no_ads(stranger: TestClient, network: AdNetwork, path: str) -> None:
     assert _shown(stranger, path) == []
 
 
-def test_without_consent_nothing_is_kept_and_with_it_caps_hold(
+def test_caps_hold_with_consent_and_nothing_is_stored_without_it(
     stranger: TestClient, network: AdNetwork, systems: assembly.Assembled
 ) -> None:
     assert all(_shown(stranger) for _ in range(4))
     assert systems.db["ad_users"].count_documents({}) == 0
-    said = _say(stranger, "yes")
+    said = _set_consent(stranger, "yes")
     assert (said.status_code, said.headers["location"]) == (303, "/site?cursor=x")
     assert [len(_shown(stranger)) for _ in range(3)] == [1, 1, 0]
     profile = systems.db["ad_users"].find_one({})
     assert "a-visitor" not in str(profile)
-    assert _say(stranger, "no").status_code == 303
+    assert _set_consent(stranger, "no").status_code == 303
     assert systems.db["ad_users"].count_documents({}) == 0
     assert _shown(stranger)
-    assert _say(stranger, "perhaps").status_code == 422
+    assert _set_consent(stranger, "perhaps").status_code == 422
 
 
-def test_pictures_from_elsewhere_are_left_out(stranger: TestClient, network: AdNetwork) -> None:
+def test_ads_with_images_from_other_hosts_are_left_out(stranger: TestClient, network: AdNetwork) -> None:
     for unit, image in (("t", "https://example.com/x.png"), ("own", "/static/icon.svg")):
         creative = {"kind": "image", "image": image, "alt": "A cup", "url": "/shop"}
         network.place("tea", "squinney", "site", {"unit": unit, "creative": creative})
@@ -92,7 +92,7 @@ def test_pictures_from_elsewhere_are_left_out(stranger: TestClient, network: AdN
     assert "example.com" not in page
 
 
-def test_a_page_comes_also_when_no_ad_can_be_chosen(
+def test_a_page_is_shown_even_if_no_ad_can_be_chosen(
     stranger: TestClient, network: AdNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object, **__: object) -> None:
@@ -113,9 +113,7 @@ def test_words_of_the_page_choose_the_ad(stranger: TestClient, systems: assembly
     assert page.index("<strong>J</strong>") < page.index("<strong>Tea")
 
 
-def test_closing_ends_the_thread_and_gives_back_what_no_ad_was_promised(
-    systems: assembly.Assembled, network: AdNetwork
-) -> None:
+def test_closing_stops_the_thread_and_returns_unused_budget(systems: assembly.Assembled, network: AdNetwork) -> None:
     with TestClient(create_site(systems, options=Options(secret=SECRET))) as client:
         (serve_id,) = _shown(client)
     thread = network._zones._thread
@@ -125,11 +123,11 @@ def test_closing_ends_the_thread_and_gives_back_what_no_ad_was_promised(
     assert not thread.is_alive()
     assert thread not in threading.enumerate()
     assert network.money(["tea"])["tea"]["leased"] == 500
-    assert network.impression(serve_id)  # another process may count it yet
+    assert network.impression(serve_id)  # another process may still count it
     assert network.money(["tea"])["tea"]["leased"] == 0
 
 
-def test_who_loads_pages_and_no_ads_gets_none_in_the_end(
+def test_a_visitor_who_never_loads_ads_gets_none_in_the_end(
     systems: assembly.Assembled, network: AdNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unseen, "FORGOTTEN_SECONDS", 1e9)

@@ -193,7 +193,7 @@ GUARDS = [
         "an opt-out of sale is respected",
         "opted_out = any(",
         "opted_out = False and any(",
-        "test_nobody_is_remembered_who_may_not_be",
+        "test_users_without_consent_are_not_remembered",
     ),
     _bid(
         "blocked advertisers get no bid",
@@ -205,7 +205,7 @@ GUARDS = [
         "no profile is kept if a law or the user forbids it",
         "return not (forbidden or opted_out)",
         "return True",
-        "test_nobody_is_remembered_who_may_not_be",
+        "test_users_without_consent_are_not_remembered",
     ),
     _network(
         "late beacons are refused",
@@ -271,12 +271,12 @@ GUARDS = [
         "a page is shown without ads if none can be chosen",
         "except SquinneyError:",
         "except ZeroDivisionError:",
-        "test_a_page_comes_also_when_no_ad_can_be_chosen",
+        "test_a_page_is_shown_even_if_no_ad_can_be_chosen",
     ),
     _page_ads(
         "images from other sites are not shown",
         'return creative["kind"] != "image" or str(creative["image"]).startswith("/")',
         "return True",
-        "test_pictures_from_elsewhere_are_left_out",
+        "test_ads_with_images_from_other_hosts_are_left_out",
     ),
 ]

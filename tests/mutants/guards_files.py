@@ -26,7 +26,7 @@ RENDERING = [
         "costly texts are rendered in another process",
         "if offload and markup.is_costly(text) else",
         "if False else",
-        "tests/api/test_content_pages.py::test_what_takes_long_to_render_is_rendered_in_another_process",
+        "tests/api/test_content_pages.py::test_large_texts_are_rendered_in_another_process",
     ),
     _render(
         "a summary renders no tables",
@@ -120,7 +120,7 @@ MEDIA = [
         "a picture's alt text and a page's summary can be edited",
         'for name in TYPES[metadata["type"]].model_fields',
         'for name in ("text",)',
-        "test_summary_what_a_picture_shows_and_access_are_edited_on_the_page",
+        "test_summary_alternative_text_and_access_are_edited_on_the_page",
     ),
 ]
 FOLDERS = [

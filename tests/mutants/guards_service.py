@@ -187,7 +187,7 @@ COMMANDS = [
         "after one refusal a request does not wait again",
         "_refuse if is_busy else processes_of(request)",
         "processes_of(request)",
-        "test_comments_that_cannot_be_rendered_now_are_stored_and_shown_as_typed",
+        "test_comments_that_cannot_be_rendered_are_stored_and_shown_as_typed",
     ),
     _document(
         "only one thread builds the OpenAPI document",

@@ -70,7 +70,7 @@ def test_a_connection_with_slow_headers_is_closed() -> None:
     assert converse(drip) == b"cut off"
 
 
-def test_headers_without_end_are_refused() -> None:
+def test_endless_headers_are_refused() -> None:
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         writer.write(b"GET / HTTP/1.1\r\nX: " + b"x" * (MOST_HEADER_BYTES - 100))
         await asyncio.sleep(0.1)

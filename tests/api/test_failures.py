@@ -119,7 +119,7 @@ def _from_mongodb() -> Unavailable:
     ("error", "shown", "not_shown"),
     [
         (Unavailable("too many people are signing in at this moment"), "Please try again in a moment.", "database"),
-        (Unavailable("too busy", outcome_unknown=True), "Please try again in a moment.", "may have been done"),
+        (Unavailable("too busy", outcome_unknown=True), "Please try again in a moment.", "may have been made"),
         (_from_mongodb(), "The change may have been made", "try again in a moment"),
     ],
 )

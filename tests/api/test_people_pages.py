@@ -194,7 +194,7 @@ def test_the_sign_in_link_returns_to_the_current_page(stranger: TestClient) -> N
     assert next_of(stranger.post("/sign-in", data=form, headers={**HTML, **referer})) == "/ledger"
 
 
-def test_every_form_of_every_page_carries_the_token(site: TestClient) -> None:
+def test_every_form_of_every_page_has_the_token(site: TestClient) -> None:
     paths = [
         "/",
         "/ledger",
@@ -253,7 +253,7 @@ def test_a_refused_key_form_keeps_its_values(site: TestClient) -> None:
     assert 'value="ledger:read" checked' in refused.text
 
 
-def test_the_admin_sees_which_keys_have_ended(site: TestClient, systems: assembly.Assembled) -> None:
+def test_the_admin_sees_which_keys_have_expired(site: TestClient, systems: assembly.Assembled) -> None:
     now = utcnow()
     keys = systems.services["identity"]["keys"]
     keys.create("later", ["ledger:read"], expires_at=now + timedelta(days=3))

@@ -1,4 +1,4 @@
-"""A `squinney` process that is forked from one which has everything loaded: a second less for each command."""
+"""Runs `squinney` in a fork of a process that has imported everything, which saves a second per command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ children = multiprocessing.get_context("forkserver")
 def run(
     arguments: Sequence[str], environment: Mapping[str, str], typed: str, folder: Path
 ) -> subprocess.CompletedProcess[str]:
-    """What the command answers; its streams are files in the folder."""
+    """Run a command and return its result; its output goes to files in the folder."""
     (folder / "in").write_text(typed)
     child = children.Process(target=_be_squinney, args=(list(arguments), dict(environment), folder))
     child.start()

@@ -1,4 +1,4 @@
-"""The command as a person runs it: a process of its own, on the test's database."""
+"""Runs the command in its own process, on the test's database."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Squinney = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def ready_db(prepared: Prepared) -> Db:
-    """The test's database with every collection and index."""
+    """Return the test's database with all collections and indexes."""
     return prepared(assembly.collections())
 
 
 @pytest.fixture
 def squinney(mongod: Embedded, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Squinney:
-    """Runs `squinney ...`, on `ready_db` where the test has one, and gives its exit code, output and errors."""
+    """Return a function that runs `squinney ...`, on `ready_db` if the test uses it."""
     db: Db = request.getfixturevalue("ready_db" if "ready_db" in request.fixturenames else "db")
 
     def run(*arguments: str, typed: str = "", **environment: str) -> subprocess.CompletedProcess[str]:

@@ -45,7 +45,7 @@ def test_an_error_is_one_sentence_and_a_code(squinney: Any, ready_db: Db) -> Non
         assert result.stderr.count("\n") == 1
 
 
-def test_what_was_mistyped_is_told_without_a_traceback(squinney: Any) -> None:
+def test_a_usage_error_shows_no_traceback(squinney: Any) -> None:
     for arguments, said in [
         (["nosuch"], "No such command 'nosuch'"),
         (["ledger", "list", "--limit", "many"], "--limit"),
@@ -122,7 +122,7 @@ def test_prove_holds_every_promise(squinney: Any) -> None:
     assert all(figures["promises"].values())
 
 
-def test_a_worker_whose_starter_died_before_it_ran_ends(mongod: Embedded, ready_db: Db) -> None:
+def test_a_worker_exits_if_its_parent_died_before_it_ran(mongod: Embedded, ready_db: Db) -> None:
     proof.prepare(ready_db)
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         gone.wait()
@@ -137,7 +137,7 @@ def test_prove_knows_what_it_can_prove(squinney: Any) -> None:
     assert "ledger" in result.stderr
 
 
-def test_the_shell_has_everything_at_hand(squinney: Any, ready_db: Db) -> None:
+def test_the_shell_has_all_services(squinney: Any, ready_db: Db) -> None:
     result = squinney("shell", typed="print(accounts.open('EUR', 700)['balance'], db.name)\n")
     assert f"700 {ready_db.name}" in result.stdout
     assert ready_db["accounts"].count_documents({"balance": 700}) == 1

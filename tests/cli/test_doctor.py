@@ -1,4 +1,4 @@
-"""`squinney doctor` on healthy and on damaged databases."""
+"""`squinney doctor` on healthy and damaged databases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from squinney.transactions.steps import stored_form
 
 
 def problems(result: Any) -> list[str]:
-    """The messages of everything that is wrong."""
+    """Return the messages of all problems."""
     found = json.loads(result.stdout)["findings"]
     return [finding["message"] for finding in found if finding["level"] == "problem"]
 
@@ -48,7 +48,7 @@ def _missing_index(db: Db) -> None:
 
 
 def _stuck_transaction(db: Db) -> None:
-    """A debit that was taken by a process that died an hour ago."""
+    """Create the debit of a process that died an hour ago."""
     account = Accounts(db).open("EUR", 100)
     txn = ObjectId()
     step = Step("accounts", account["_id"], take={"$inc": {"balance": -30}}, undo={"$inc": {"balance": 30}})
@@ -67,7 +67,7 @@ DAMAGE = [
 
 
 @pytest.mark.parametrize(("damage", "said"), DAMAGE, ids=[said for _, said in DAMAGE])
-def test_damage_is_named_and_mended(squinney: Any, ready_db: Db, damage: Any, said: str) -> None:
+def test_damage_is_reported_and_repaired(squinney: Any, ready_db: Db, damage: Any, said: str) -> None:
     damage(ready_db)
     result = squinney("doctor", "--json")
     assert result.returncode == 1
@@ -77,7 +77,7 @@ def test_damage_is_named_and_mended(squinney: Any, ready_db: Db, damage: Any, sa
     assert all(account["balance"] == 100 for account in ready_db["accounts"].find())
 
 
-def test_what_needs_a_person_is_not_mended(squinney: Any, ready_db: Db) -> None:
+def test_problems_that_need_a_decision_are_not_repaired(squinney: Any, ready_db: Db) -> None:
     accounts = Accounts(ready_db)
     ada, ben = accounts.open("EUR", 100)["_id"], accounts.open("EUR")["_id"]
     transfer = accounts.transfer(ada, ben, 10)
@@ -88,7 +88,7 @@ def test_what_needs_a_person_is_not_mended(squinney: Any, ready_db: Db) -> None:
     assert accounts.get(ben)["balance"] == 10, "money may not vanish by an entry that did"
 
 
-def test_an_index_that_a_person_must_drop_keeps_nothing_else_from_being_mended(squinney: Any, ready_db: Db) -> None:
+def test_a_conflicting_index_does_not_stop_other_repairs(squinney: Any, ready_db: Db) -> None:
     ready_db["accounts"].drop_index("currency_1")
     ready_db["accounts"].create_index("currency", sparse=True)
     _missing_index(ready_db)
@@ -100,7 +100,7 @@ def test_an_index_that_a_person_must_drop_keeps_nothing_else_from_being_mended(s
     assert repaired == {"collections and indexes": 1, "ledger: balances set": 1}
 
 
-def test_documents_that_are_alike_keep_nothing_else_from_being_mended(squinney: Any, ready_db: Db) -> None:
+def test_duplicate_values_do_not_stop_other_repairs(squinney: Any, ready_db: Db) -> None:
     ready_db["categories"].drop_index("slug_1")
     tea = {"slug": "tea", "name": "Tea", "parent": None, "ancestors": []}
     ready_db["categories"].insert_many([{**tea, "_id": f"tea {number}", "position": number} for number in range(2)])
@@ -114,7 +114,7 @@ def test_documents_that_are_alike_keep_nothing_else_from_being_mended(squinney: 
     assert applied.stderr.count("\n") == 1
 
 
-def test_jobs_that_fail_or_that_nobody_runs_are_told(squinney: Any, ready_db: Db) -> None:
+def test_failing_and_late_jobs_are_reported(squinney: Any, ready_db: Db) -> None:
     long_ago = datetime.now(UTC) - timedelta(hours=1)
     last = {"outcome": "ok", "finished_at": long_ago, "duration_seconds": 0.1, "result": {}}
     late = {"_id": "recover-transactions", "next_at": long_ago, "runs": 1, "failures": 0, "last": last}
@@ -129,7 +129,7 @@ def test_jobs_that_fail_or_that_nobody_runs_are_told(squinney: Any, ready_db: Db
     ]
 
 
-def test_recover_is_there_for_hands_too(squinney: Any, ready_db: Db) -> None:
+def test_recover_can_be_run_manually(squinney: Any, ready_db: Db) -> None:
     _stuck_transaction(ready_db)
     result = squinney("ledger", "recover", "--json")
     assert json.loads(result.stdout)["rolled back"] == 1

@@ -14,7 +14,7 @@ from squinney.service.commands.migrate import run_all
 
 
 class Song(Document):
-    """A type whose second version split the title off."""
+    """A type whose second version has a separate title."""
 
     type: Literal["song"] = "song"
     schema_version: int = 2
@@ -29,7 +29,7 @@ def _split(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def system_with_songs() -> Any:
-    """The ledger's entry, with a migration of songs."""
+    """Return the system of the ledger, with a migration of songs."""
     return replace(system_named("ledger"), migrations=lambda db: [Migration(db["songs"], Types(Document, Song))])
 
 
@@ -42,7 +42,7 @@ def test_old_documents_are_upgraded_and_failures_named(db: Db, capsys: Any) -> N
     assert db["songs"].find_one({"_id": 99}) == {"_id": 99, "type": "song", "schema_version": 1}
 
 
-def test_stopped_means_to_be_continued(db: Db) -> None:
+def test_a_stopped_migration_continues_later(db: Db) -> None:
     stop = Event()
     stop.set()
     assert run_all(db, [system_with_songs()], stop) == {}
@@ -53,7 +53,7 @@ def test_without_typed_documents_there_is_nothing_to_do(squinney: Any, ready_db:
     assert (result.returncode, result.stdout) == (0, "nothing to migrate\n")
 
 
-def test_a_system_that_there_is_not_is_refused(squinney: Any, ready_db: Db) -> None:
+def test_an_unknown_system_is_refused(squinney: Any, ready_db: Db) -> None:
     result = squinney("migrate", "ledgers")
     assert result.returncode == 3
     assert "there is no system ledgers" in result.stderr

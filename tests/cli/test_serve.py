@@ -1,4 +1,4 @@
-"""`squinney serve`, from its first start to its end."""
+"""`squinney serve`, from its start to its end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from squinney.mongo.embedded import process
 
 
 def fetch(url: str) -> str:
-    """What a GET answers."""
+    """Return the body of a GET response."""
     with urllib.request.urlopen(url, timeout=20) as response:
         return str(response.read().decode())
 
@@ -41,7 +41,7 @@ def test_it_serves_and_leaves_nothing_behind_but_the_data(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_its_mongod_when_it_is_asked_to_end(tmp_path: Path, sign: signal.Signals) -> None:
+def test_sigterm_stops_its_mongod(tmp_path: Path, sign: signal.Signals) -> None:
     with Serving(tmp_path / "data", "--no-demo") as serving:
         serving.interrupt(sign)
     assert "Traceback" not in serving.said
@@ -93,12 +93,12 @@ def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
 
 
 def renderers() -> set[str]:
-    """The processes that render, whoever started them, by their ids."""
+    """Return the ids of all rendering processes on this machine."""
     listed = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout
     return {line.split()[0] for line in listed.splitlines() if "squinney.service.processes" in line}
 
 
-def test_a_page_that_takes_long_is_rendered_beside_it_and_nothing_of_that_stays(tmp_path: Path) -> None:
+def test_a_slow_page_is_rendered_in_a_worker_that_stops_with_the_service(tmp_path: Path) -> None:
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "large.md").write_text("---\ntitle: Large\n---\n" + "- an *item*\n" * 400)
     before = renderers()
@@ -114,7 +114,7 @@ def test_a_page_that_takes_long_is_rendered_beside_it_and_nothing_of_that_stays(
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-def test_a_request_that_computes_for_ever_does_not_keep_the_process_alive(sign: signal.Signals) -> None:
+def test_an_endless_computation_does_not_keep_the_process_alive(sign: signal.Signals) -> None:
     command = [sys.executable, "-m", "tests.cli.endless"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": "."}) as child:
         assert child.stdout

@@ -101,7 +101,7 @@ def test_a_worker_runs_the_jobs_and_stops_when_told(mongod: Embedded, ready_db: 
     assert ready_db["leases"].count_documents({"token": {"$exists": True}}) == 0, "released"
 
 
-def test_ctrl_c_ends_a_proof_without_a_word_of_its_workers(mongod: Embedded, db: Db) -> None:
+def test_ctrl_c_ends_a_proof_without_output_of_its_workers(mongod: Embedded, db: Db) -> None:
     def proofs() -> list[str]:
         return [name for name in db.client.list_database_names() if name.startswith("prove_ledger")]
 

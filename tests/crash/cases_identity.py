@@ -25,7 +25,7 @@ def _sign_up(db: Db, mode: Mode, state: Any) -> None:
 
 
 def _is_whole_or_not_there(db: Db, state: Any) -> None:
-    """Whatever became of the first, the login can be used or be taken."""
+    """Check that the login can be used or is still free, whether or not the sign-up succeeded."""
     with suppress(LoginTaken):
         _people(db).sign_up("ada", PASSWORD)
     assert _people(db).sign_in("ada", PASSWORD)["login"] == "ada"

@@ -45,7 +45,7 @@ def _moved_whole_or_not(db: Db, state: Any) -> None:
 
 
 def _repeat_moves_once(db: Db, state: Any) -> None:
-    """The key's repeat settles it, whatever became of the first."""
+    """Check that repeating the key moves the money once, whether or not the first call succeeded."""
     _moved_whole_or_not(db, state)
     _transfer(db, "native", state)
     _transfer(db, "two-phase", state)

@@ -59,8 +59,8 @@ def test_a_job_runs_when_due_and_its_result_is_kept(ready: Db) -> None:
     assert 0.8 * 3600 < (status.next_at - status.last["finished_at"]).total_seconds() < 1.2 * 3600
 
 
-def test_a_client_of_the_users_own_making_will_do(ready: Db, mongod: Embedded) -> None:
-    """It reads times without their zone."""
+def test_a_client_with_naive_times_works(ready: Db, mongod: Embedded) -> None:
+    """The client reads times without a time zone."""
     job = Job("count", every_seconds=3600, run=lambda db: {"n": 7})
     with MongoClient[Any](mongod.uri) as client:
         worker = Worker(client[ready.name], [job])
@@ -96,7 +96,7 @@ def test_odd_results_do_no_harm(ready: Db, result: dict[str, Any]) -> None:
     assert worker.run("odd") == "ok"
 
 
-def test_a_failure_is_kept_whatever_it_says(ready: Db) -> None:
+def test_a_failure_is_stored_with_any_message(ready: Db) -> None:
     def fail(db: Db) -> Mapping[str, Any]:
         raise ValueError(f"no file {chr(0xDC80)}")
 
@@ -154,7 +154,7 @@ def test_a_long_job_keeps_its_lease(ready: Db) -> None:
     assert others == [None]
 
 
-def test_results_are_kept_as_they_are(ready: Db) -> None:
+def test_results_are_stored_unchanged(ready: Db) -> None:
     job = Job("odd", every_seconds=10, run=lambda db: {"x": "$$NOW"})
     worker = Worker(ready, [job])
     worker.enrol()
@@ -162,7 +162,7 @@ def test_results_are_kept_as_they_are(ready: Db) -> None:
     assert statuses(ready, [job])[0].last["result"] == {"x": "$$NOW"}
 
 
-def test_who_lost_its_lease_records_nothing(ready: Db) -> None:
+def test_a_worker_that_lost_its_lease_records_nothing(ready: Db) -> None:
     heir = Worker(ready, [Job("j", every_seconds=3600, run=lambda db: {"by": "heir"})], holder="heir")
 
     def stall(db: Db) -> Mapping[str, Any]:
@@ -188,7 +188,7 @@ def test_a_new_worker_makes_no_job_due(ready: Db) -> None:
     assert second.due() == []
 
 
-def test_stop_waits_for_what_runs(ready: Db) -> None:
+def test_stop_waits_for_running_jobs(ready: Db) -> None:
     begun, ended = threading.Event(), threading.Event()
 
     def run(db: Db) -> Mapping[str, Any]:
@@ -226,7 +226,7 @@ def test_a_job_whose_worker_died_is_late_and_not_running_for_ever(ready: Db) -> 
 
 
 @pytest.mark.parametrize("command", ["find", "findAndModify", "update"])
-def test_a_worker_outlives_what_the_server_refuses(own_db: Db, failing: Any, command: str) -> None:
+def test_a_worker_survives_errors_of_the_server(own_db: Db, failing: Any, command: str) -> None:
     schema.apply(own_db, assembly.CORE_COLLECTIONS)
     ran: list[int] = []
     worker = Worker(own_db, [Job("j", every_seconds=0.01, run=lambda db: ran.append(1) or {})], look_every_seconds=0.02)

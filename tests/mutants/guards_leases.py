@@ -111,7 +111,7 @@ GUARDS = [
         "a worker that lost its lease records nothing",
         '{"_id": job.name, "term": lease.term}, changes',
         '{"_id": job.name}, changes',
-        "test_who_lost_its_lease_records_nothing",
+        "test_a_worker_that_lost_its_lease_records_nothing",
     ),
     _worker(
         "a new worker does not make recorded jobs due",
@@ -135,19 +135,19 @@ GUARDS = [
         "stopping waits for running jobs",
         "            thread.join(max(0.0, until - time.monotonic()))\n",
         "            pass\n",
-        "test_stop_waits_for_what_runs",
+        "test_stop_waits_for_running_jobs",
     ),
     _worker(
         "a worker survives errors of the server",
         'except (SquinneyError, PyMongoError) as error:\n                log.warning("the worker will try',
         'except SquinneyError as error:\n                log.warning("the worker will try',
-        "test_a_worker_outlives_what_the_server_refuses[find]",
+        "test_a_worker_survives_errors_of_the_server[find]",
     ),
     _worker(
         "results are not evaluated as expressions",
         '{"result": {"$literal": _storable(job.run(self._db))}}',
         '{"result": _storable(job.run(self._db))}',
-        "test_results_are_kept_as_they_are",
+        "test_results_are_stored_unchanged",
     ),
     _job(
         "the server's clock says when a job is due",

@@ -165,7 +165,7 @@ def test_a_named_follower_goes_on_where_it_was(ready: Db, polling: bool) -> None
     assert seen == [1, 2]
 
 
-def test_a_client_of_the_users_own_making_will_do(ready: Db, mongod: Embedded) -> None:
+def test_a_client_with_naive_times_works(ready: Db, mongod: Embedded) -> None:
     """It reads times without their zone."""
     seen: list[Any] = []
     with MongoClient[Any](mongod.uri) as client:

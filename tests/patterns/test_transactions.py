@@ -312,7 +312,7 @@ def test_an_insert_waits_for_one_that_is_not_decided(jars: Db, mongod: Embedded,
     assert jars.notes.find_one({"_id": "n"}) == {"_id": "n", "other": True}
 
 
-def test_a_client_of_the_users_own_making_will_do(jars: Db, mongod: Embedded, mode: Mode) -> None:
+def test_a_client_with_naive_times_works(jars: Db, mongod: Embedded, mode: Mode) -> None:
     """Neither aware datetimes nor majority writes are asked of it."""
     with MongoClient(mongod.uri, w=1) as plain:
         run = Transactions(plain[jars.name], mode, timeout_seconds=IN_VAIN_SECONDS)

@@ -1,4 +1,4 @@
-"""What importing costs and needs: the package itself nothing, a system PyMongo and Pydantic."""
+"""What imports load and require: the package itself nothing, a system only PyMongo and Pydantic."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_importing_the_package_loads_nothing_heavy():
     assert loaded & {"pymongo", "bson", "pydantic", "importlib_metadata", *OF_EXTRAS} == set()
 
 
-def test_the_version_is_told_before_anything_is_loaded():
+def test_the_version_is_printed_without_imports():
     program = """
 import sys
 sys.argv = ["squinney", "--version"]
@@ -91,7 +91,7 @@ def test_the_command_without_its_packages_says_what_to_install(program):
         ("from squinney.identity.passwords import hashed; hashed('long enough')", "argon2-cffi"),
     ],
 )
-def test_what_needs_a_package_that_is_missing_names_the_extra(program, package):
+def test_a_missing_package_names_the_extra(program, package):
     last = python(WITHOUT_EXTRAS + program).stderr.splitlines()[-1]
     assert package in last
     assert "pip install 'squinney[" in last

@@ -1,4 +1,4 @@
-"""Work in other processes: what hangs, dies or comes in crowds holds nobody up and leaves nothing running."""
+"""Worker processes: calls that hang, die or come in large numbers block nothing and leave no process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def processes() -> Iterator[Processes]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process; one that has ended and nobody asks after is not."""
+    """Return whether a process is running; a zombie is not."""
     with suppress(ProcessLookupError, FileNotFoundError):
         os.kill(pid, 0)
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text() if Path("/proc").is_dir() else True
@@ -37,14 +37,14 @@ def is_running(pid: int) -> bool:
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
-    """Whether it holds within half a minute."""
+    """Return whether a condition becomes true within half a minute."""
     until = time.monotonic() + 30
     while not holds() and time.monotonic() < until:
         time.sleep(0.01)
     return holds()
 
 
-def test_one_process_does_what_comes_and_gives_way_to_others(processes: Processes) -> None:
+def test_one_worker_runs_many_calls_with_a_lower_priority(processes: Processes) -> None:
     first = processes(os.getpid)
     assert first not in (os.getpid(), os.getppid())
     assert processes(os.getpid) == first
@@ -52,7 +52,7 @@ def test_one_process_does_what_comes_and_gives_way_to_others(processes: Processe
     assert processes(os.getsid, 0) == first, "Ctrl-C of our terminal would reach it"
 
 
-def test_what_a_function_raises_and_prints_harms_nothing(
+def test_exceptions_and_output_of_a_function_do_no_harm(
     processes: Processes, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ZeroDivisionError):
@@ -62,8 +62,8 @@ def test_what_a_function_raises_and_prints_harms_nothing(
 
 
 @pytest.mark.parametrize("hang", [(time.sleep, 60), (signal.raise_signal, signal.SIGSTOP)], ids=["sleeps", "stopped"])
-def test_what_hangs_is_ended_with_one_error_and_another_takes_its_place(hang: tuple[Any, int]) -> None:
-    """One that is stopped does not hear its own clock."""
+def test_a_hanging_worker_is_killed_and_replaced(hang: tuple[Any, int]) -> None:
+    """A stopped process does not receive the signal of its own timer."""
     processes = Processes(at_once=1, most_seconds=3)
     try:
         first = processes(os.getpid)
@@ -76,8 +76,8 @@ def test_what_hangs_is_ended_with_one_error_and_another_takes_its_place(hang: tu
         processes.close()
 
 
-def test_the_start_of_a_process_takes_none_of_the_time_of_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine it takes seconds."""
+def test_starting_a_worker_does_not_count_towards_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the start takes seconds."""
     monkeypatch.setattr(processes_module, "STARTED", f"import time; time.sleep(1.5); {processes_module.STARTED}")
     some = Processes(at_once=1, most_seconds=1)
     try:
@@ -86,7 +86,7 @@ def test_the_start_of_a_process_takes_none_of_the_time_of_its_work(monkeypatch: 
         some.close()
 
 
-def test_what_dies_is_one_error_and_another_takes_its_place(processes: Processes) -> None:
+def test_a_worker_that_dies_is_replaced(processes: Processes) -> None:
     with pytest.raises(Unavailable, match="was interrupted"):
         processes(os._exit, 1)
     alive = processes(os.getpid)
@@ -95,7 +95,7 @@ def test_what_dies_is_one_error_and_another_takes_its_place(processes: Processes
     assert processes(divmod, 7, 2) == (3, 1), "nobody has to see the end of an idle one"
 
 
-def test_so_many_work_so_many_wait_and_the_rest_is_refused() -> None:
+def test_running_and_waiting_calls_are_limited() -> None:
     processes = Processes(at_once=1, most_waiting=1, most_seconds=60, wait_seconds=60)
     with ThreadPoolExecutor(2) as pool:
         busy = pool.submit(processes, time.sleep, 60)
@@ -109,7 +109,7 @@ def test_so_many_work_so_many_wait_and_the_rest_is_refused() -> None:
             assert isinstance(one.exception(timeout=30), Unavailable)
 
 
-def test_who_waits_too_long_is_refused_and_counts_no_more() -> None:
+def test_a_call_that_waits_too_long_is_refused_and_not_counted() -> None:
     processes = Processes(at_once=1, most_waiting=1, most_seconds=60, wait_seconds=0.05)
     with ThreadPoolExecutor(1) as pool:
         busy = pool.submit(processes, time.sleep, 60)
@@ -122,7 +122,7 @@ def test_who_waits_too_long_is_refused_and_counts_no_more() -> None:
         busy.exception(timeout=30)
 
 
-def test_closing_ends_the_idle_and_the_busy_and_nothing_begins_after_it() -> None:
+def test_closing_kills_idle_and_busy_workers_and_refuses_calls() -> None:
     processes = Processes(at_once=2, most_seconds=60)
     idle = processes(os.getpid)
     with ThreadPoolExecutor(1) as pool:
@@ -149,7 +149,7 @@ time.sleep(60)
 """
 
 
-def test_a_parent_that_is_killed_leaves_neither_idle_nor_hanging_ones() -> None:
+def test_a_killed_parent_leaves_no_worker() -> None:
     with subprocess.Popen([sys.executable, "-c", HANGING], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout
         pids = [int(pid) for pid in parent.stdout.readline().split()]

@@ -1,4 +1,4 @@
-"""Response models made of documents' types."""
+"""Response models derived from the types of documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Wheel(TypedDict):
 
 
 class Bike(TypedDict):
-    """A bike. `lock` is for readers of the source alone."""
+    """A bike. `lock` is described for readers of the source only."""
 
     _id: str
     name: str
@@ -31,7 +31,7 @@ BIKE = model_of(Bike, without=["lock"], gears=(int, 1))
 STORED = {"_id": "b", "name": "Red", "wheels": [{"_id": "w", "spokes": 36, "lock": 1}], "lock": ["txn"]}
 
 
-def test_a_document_is_answered_with_id_for_its_id_and_without_what_is_left_out():
+def test_a_model_has_id_and_lacks_the_fields_left_out():
     answered = BIKE.model_validate(STORED).model_dump()
     wheels = [{"id": "w", "spokes": 36}]
     assert answered == {"id": "b", "name": "Red", "wheels": wheels, "bell": None, "gears": 1}
@@ -46,7 +46,7 @@ def test_the_schema_says_what_a_document_must_have():
         BIKE.model_validate({"_id": "b", "name": "Red"})
 
 
-def test_a_page_has_items_and_where_the_next_one_begins():
+def test_a_page_has_items_and_a_cursor():
     page = page_of(BIKE)
     assert page.__name__ == "BikePage"
     assert page.model_validate({"items": [STORED], "next": None}).model_dump()["items"][0]["id"] == "b"

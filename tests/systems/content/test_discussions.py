@@ -230,7 +230,7 @@ def _store(site: Db, node: Node, kind: Strategy, crowd: list[Any]) -> None:
     site["content.nodes"].update_one({"_id": node["_id"]}, {"$set": fields})
 
 
-def test_a_client_that_reads_times_without_their_zone_will_do(site: Db, mongod: Any, strategy: Strategy) -> None:
+def test_a_client_with_naive_times_works(site: Db, mongod: Any, strategy: Strategy) -> None:
     with MongoClient[Document](mongod.uri) as client:
         db = client[site.name]
         nodes, comments = Nodes(db), Comments(db, strategy)

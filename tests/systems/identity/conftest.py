@@ -16,7 +16,7 @@ PASSWORD = "correct horse battery"
 
 
 class Clock:
-    """A clock that is moved by hand. It begins now: the server deletes what has expired by its own clock."""
+    """A clock that tests advance. It starts now, because the server's own clock deletes expired documents."""
 
     def __init__(self) -> None:
         self.now = utcnow()

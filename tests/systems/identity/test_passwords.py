@@ -1,4 +1,4 @@
-"""What passwords are kept as, and what they cost."""
+"""How passwords are stored, and what hashing costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from squinney.mongo.schema import Db
 PASSWORD = "correct horse battery"
 
 
-def test_nothing_but_an_argon2_hash_is_kept_and_not_with_the_person(people: People, ready: Db) -> None:
+def test_only_an_argon2_hash_is_stored_and_not_with_the_person(people: People, ready: Db) -> None:
     ada = people.sign_up("ada", PASSWORD)
     stored = ready["logins"].find_one() or {}
     assert stored["password"].startswith("$argon2id$")
@@ -36,7 +36,7 @@ def test_a_wrong_login_costs_as_much_hashing_as_a_wrong_password(
 
 
 class Counting(PasswordHasher):
-    """Counts what it verifies."""
+    """Counts the passwords that it verifies."""
 
     def __init__(self, verified: list[str]) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Counting(PasswordHasher):
         return super().verify(hash, password)
 
 
-def test_an_old_hash_is_strengthened_when_its_person_signs_in(people: People, ready: Db) -> None:
+def test_an_old_hash_is_replaced_at_sign_in(people: People, ready: Db) -> None:
     people.sign_up("ada", PASSWORD)
     weak = PasswordHasher(time_cost=1, memory_cost=1024).hash(PASSWORD)
     ready["logins"].update_one({}, {"$set": {"password": weak}})

@@ -83,7 +83,7 @@ def test_bad_input_is_refused_with_its_field(people: People, ready: Db, wrong: d
     assert ready["people"].count_documents({}) == ready["logins"].count_documents({}) == 0
 
 
-def test_a_wrong_login_and_a_wrong_password_are_told_alike(people: People) -> None:
+def test_a_wrong_login_and_a_wrong_password_give_the_same_error(people: People) -> None:
     people.sign_up("ada", PASSWORD)
     told = []
     for login, password in [("ada", "wrong password"), ("ben", PASSWORD)]:
@@ -121,7 +121,7 @@ def test_an_address_that_tries_many_logins_is_stopped(people: People, monkeypatc
     assert people.sign_in("ada", PASSWORD, address="192.0.2.2")
 
 
-def test_nobody_is_locked_out_from_elsewhere(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_address_cannot_lock_a_person_out(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     people.sign_up("ada", PASSWORD)
     monkeypatch.setattr(passwords, "matches", lambda stored, password: password == PASSWORD)
     for number in range(60):  # from many addresses, and from one with all its tries
@@ -139,7 +139,7 @@ def _guess(people: People, address: str) -> type[SquinneyError]:
     return caught.type
 
 
-def test_signing_in_does_not_count(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_successful_sign_in_is_not_counted(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     people.sign_up("ada", PASSWORD)
     monkeypatch.setattr(passwords, "matches", lambda stored, password: password == PASSWORD)
     monkeypatch.setattr(people._by_address, "_most", 3)
@@ -163,7 +163,7 @@ def test_signing_up_from_one_address_is_stopped(people: People, monkeypatch: pyt
     assert people.sign_up("ben", PASSWORD), "a program's own calls are free"
 
 
-def test_signing_in_forgets_the_failures(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signing_in_resets_the_count(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     people.sign_up("ada", PASSWORD)
     monkeypatch.setattr(people._by_login, "_most", 2)
     for _ in range(3):
@@ -172,7 +172,7 @@ def test_signing_in_forgets_the_failures(people: People, monkeypatch: pytest.Mon
         assert people.sign_in("ada", PASSWORD)
 
 
-def test_a_disabled_person_is_told_nothing_and_let_in_when_enabled(people: People, sessions: Sessions) -> None:
+def test_a_disabled_person_cannot_sign_in_until_enabled(people: People, sessions: Sessions) -> None:
     ada = people.sign_up("ada", PASSWORD)
     token = sessions.start(ada)
     people.disable(ada["_id"])
@@ -193,9 +193,7 @@ def test_a_new_password_ends_all_sessions(people: People, sessions: Sessions) ->
         people.sign_in("ada", PASSWORD)
 
 
-def test_a_session_begun_with_a_password_that_was_just_changed_counts_for_nothing(
-    people: People, sessions: Sessions
-) -> None:
+def test_a_session_started_with_an_old_password_is_invalid(people: People, sessions: Sessions) -> None:
     ada = people.sign_up("ada", PASSWORD)
     for old, new in ((PASSWORD, "another password"), ("another password", "a third password")):
         checked = people.sign_in("ada", old)
@@ -204,7 +202,7 @@ def test_a_session_begun_with_a_password_that_was_just_changed_counts_for_nothin
         assert sessions.person(sessions.start(changed)) == people.sign_in("ada", new) == people.get(ada["_id"])
 
 
-def test_the_password_that_was_checked_counts_and_not_the_one_set_while_it_was(
+def test_a_session_gets_the_credential_of_the_checked_password(
     people: People, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = people.sign_up("ada", PASSWORD)
@@ -218,7 +216,7 @@ def test_the_password_that_was_checked_counts_and_not_the_one_set_while_it_was(
     assert sessions.person(sessions.start(people.sign_in("ada", PASSWORD))) is None
 
 
-def test_a_password_set_in_two_phases_shows_none_of_their_marks(ready: Db, sessions: Sessions) -> None:
+def test_a_password_set_in_two_phase_mode_returns_no_markers(ready: Db, sessions: Sessions) -> None:
     people = People(ready, transactions=Transactions(ready, "two-phase"))
     ada = people.set_password(people.sign_up("ada", PASSWORD)["_id"], "another password")
     found = [people.get(ada["_id"]), people.all().items[0], people.set_role(ada["_id"], "member")]
@@ -226,9 +224,7 @@ def test_a_password_set_in_two_phases_shows_none_of_their_marks(ready: Db, sessi
     assert sessions.person(sessions.start(ada)) == ada
 
 
-def test_strengthening_a_hash_brings_no_old_password_back(
-    people: People, ready: Db, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rehashing_does_not_restore_an_old_password(people: People, ready: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = people.sign_up("ada", PASSWORD)
 
     def changed_meanwhile(stored: str) -> bool:
@@ -241,13 +237,13 @@ def test_strengthening_a_hash_brings_no_old_password_back(
     assert people.sign_in("ada", "another password")["_id"] == ada["_id"]
 
 
-def test_a_password_is_compared_whole(people: People) -> None:
+def test_the_whole_password_is_compared(people: People) -> None:
     people.sign_up("ada", "x" * passwords.LONGEST)
     with pytest.raises(SignInRefused):
         people.sign_in("ada", "x" * passwords.LONGEST + "y")
 
 
-def test_a_password_for_dummy_hash_login_is_refused(people: People, ready: Db) -> None:
+def test_a_password_without_a_login_is_refused(people: People, ready: Db) -> None:
     ada = people.sign_up("ada", PASSWORD)
     ready["logins"].delete_one({"_id": "ada"})
     with pytest.raises(UnknownPerson):
@@ -290,7 +286,7 @@ def test_the_first_admins_link_works_once(invitations: Invitations, people: Peop
         invitations.role_of("something else")
 
 
-def test_of_links_for_the_first_admin_that_are_used_at_once_one_is(ready: Db) -> None:
+def test_of_concurrent_links_for_the_first_admin_one_succeeds(ready: Db) -> None:
     modes: list[Mode] = ["native", "two-phase"]
     for mode in modes:
         ready["people"].delete_many({})
@@ -307,7 +303,7 @@ def test_of_links_for_the_first_admin_that_are_used_at_once_one_is(ready: Db) ->
         assert ready["people"].count_documents({"role": "admin"}) == 1
 
 
-def test_a_link_runs_out_and_survives_a_taken_login(ready: Db, people: People, clock: Any) -> None:
+def test_a_link_expires_and_survives_a_taken_login(ready: Db, people: People, clock: Any) -> None:
     people.sign_up("ada", PASSWORD)
     invitations = Invitations(ready, clock=clock)
     token = invitations.create("editor")
@@ -319,7 +315,7 @@ def test_a_link_runs_out_and_survives_a_taken_login(ready: Db, people: People, c
         invitations.accept(token, "ben", PASSWORD)
 
 
-def test_a_link_is_used_up(ready: Db) -> None:
+def test_a_link_can_be_used_once(ready: Db) -> None:
     invitations = Invitations(ready)
     token = invitations.create("editor")
     assert invitations.accept(token, "ada", PASSWORD)["role"] == "editor"
@@ -327,7 +323,7 @@ def test_a_link_is_used_up(ready: Db) -> None:
         invitations.accept(token, "ben", PASSWORD)
 
 
-def test_problems_are_found_and_mended(people: People, ready: Db) -> None:
+def test_problems_are_found_and_repaired(people: People, ready: Db) -> None:
     ada, ben = people.sign_up("ada", PASSWORD), people.sign_up("ben", PASSWORD)
     ready["people"].delete_one({"_id": ada["_id"]})
     ready["logins"].delete_one({"_id": "ben"})
@@ -339,7 +335,7 @@ def test_problems_are_found_and_mended(people: People, ready: Db) -> None:
     assert [problem.code for problem in find_problems(ready)] == ["person-without-login"]
 
 
-def test_a_login_that_was_given_anew_meanwhile_stays(people: People, ready: Db, mongod: Any) -> None:
+def test_a_reassigned_login_is_not_removed(people: People, ready: Db, mongod: Any) -> None:
     people.sign_up("ada", PASSWORD)
     ready["people"].delete_many({})
 
@@ -352,7 +348,7 @@ def test_a_login_that_was_given_anew_meanwhile_stays(people: People, ready: Db, 
     assert people.by_login("ada")
 
 
-def test_a_credential_that_is_not_the_logins_is_found_and_mended(people: People, sessions: Sessions, ready: Db) -> None:
+def test_a_credential_that_differs_from_the_logins_is_repaired(people: People, sessions: Sessions, ready: Db) -> None:
     ada = people.set_password(people.sign_up("ada", PASSWORD)["_id"], "another password")
     ben = people.sign_up("ben", PASSWORD)
     ready["people"].update_one({"_id": ada["_id"]}, {"$unset": {"credential_id": ""}})
@@ -364,7 +360,7 @@ def test_a_credential_that_is_not_the_logins_is_found_and_mended(people: People,
     assert sessions.person(sessions.start(people.sign_in("ben", PASSWORD))) == ben
 
 
-def test_a_client_that_reads_times_without_their_zone_will_do(ready: Db, mongod: Any) -> None:
+def test_a_client_with_naive_times_works(ready: Db, mongod: Any) -> None:
     with MongoClient[Document](mongod.uri) as client:
         db = client[ready.name]
         people, sessions, keys = People(db), Sessions(db), Keys(db)

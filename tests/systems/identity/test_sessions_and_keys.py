@@ -1,4 +1,4 @@
-"""Sessions by cookie, keys by header."""
+"""Sessions and API keys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_session_names_its_person_until_it_ends(people: People, sessions: Sess
         assert sessions.person(nonsense) is None
 
 
-def test_each_session_has_a_token_of_its_own_and_none_can_be_brought(people: People, sessions: Sessions) -> None:
+def test_each_session_gets_a_new_token(people: People, sessions: Sessions) -> None:
     ada = people.sign_up("ada", PASSWORD)
     brought = "a-token-that-somebody-planted-before"
     tokens = {sessions.start(ada) for _ in range(3)}
@@ -38,7 +38,7 @@ def test_each_session_has_a_token_of_its_own_and_none_can_be_brought(people: Peo
     assert sessions.end_all(ada["_id"]) == 3
 
 
-def test_a_session_runs_out_unless_it_is_used(people: People, ready: Db, clock: Any) -> None:
+def test_a_session_expires_unless_it_is_used(people: People, ready: Db, clock: Any) -> None:
     ada = people.sign_up("ada", PASSWORD)
     sessions = Sessions(ready, clock=clock)
     clock.now = utcnow()
@@ -50,7 +50,7 @@ def test_a_session_runs_out_unless_it_is_used(people: People, ready: Db, clock: 
     assert sessions.person(unused) is None
 
 
-def test_a_session_that_is_used_every_day_ends_all_the_same(people: People, ready: Db, clock: Any) -> None:
+def test_a_session_that_is_used_every_day_still_ends(people: People, ready: Db, clock: Any) -> None:
     ada = people.sign_up("ada", PASSWORD)
     sessions = Sessions(ready, clock=clock)
     clock.now = utcnow()
@@ -62,14 +62,14 @@ def test_a_session_that_is_used_every_day_ends_all_the_same(people: People, read
     assert sessions.person(token) is None
 
 
-def test_a_role_counts_at_once(people: People, sessions: Sessions) -> None:
+def test_a_new_role_applies_immediately(people: People, sessions: Sessions) -> None:
     ada = people.sign_up("ada", PASSWORD)
     token = sessions.start(ada)
     people.set_role(ada["_id"], "editor")
     assert (sessions.person(token) or {})["role"] == "editor"
 
 
-def test_a_key_is_found_by_what_was_shown_once(keys: Keys, ready: Db) -> None:
+def test_a_key_is_found_by_its_secret(keys: Keys, ready: Db) -> None:
     key, shown = keys.create("shop", ["commerce:write", "ledger:read"])
     assert len(shown) >= 26 + 43
     found = keys.find(shown)
@@ -110,9 +110,7 @@ def _refusal(keys: Keys, presented: str) -> str:
     return caught.value.message
 
 
-def test_a_key_is_remembered_for_five_seconds_and_no_longer(
-    keys: Keys, ready: Db, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_is_cached_for_five_seconds(keys: Keys, ready: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr("squinney.identity.keys.time.monotonic", lambda: now[0])
     key, shown = keys.create("shop", ["*:read"])
@@ -125,7 +123,7 @@ def test_a_key_is_remembered_for_five_seconds_and_no_longer(
     _refusal(elsewhere, shown)
 
 
-def test_whatever_is_no_key_is_refused(keys: Keys) -> None:
+def test_malformed_keys_are_refused(keys: Keys) -> None:
     for nonsense in ("", "sqy", "sqy__", f"sqy_{'0' * 26}", f"sqy_{chr(0xD800) * 26}_x", f"sqy_{chr(0) * 26}_x", None):
         _refusal(keys, cast(str, nonsense))
 
@@ -156,7 +154,7 @@ def test_scopes_are_checked(keys: Keys, scopes: Any) -> None:
         keys.create("shop", scopes)
 
 
-def test_ends_are_checked(keys: Keys) -> None:
+def test_expiry_times_are_checked(keys: Keys) -> None:
     naive, past, far = utcnow().replace(tzinfo=None), utcnow() - timedelta(hours=1), utcnow() + timedelta(days=4000)
     for wrong in (naive, past, far, "tomorrow"):
         with pytest.raises(Invalid):

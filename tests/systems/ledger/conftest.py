@@ -13,7 +13,7 @@ from squinney.transactions import Mode, Transactions
 
 @pytest.fixture(params=["native", "two-phase"])
 def mode(request: pytest.FixtureRequest) -> Mode:
-    """Every test that asks for it runs in both modes."""
+    """Run every test that uses this fixture in both modes."""
     return request.param
 
 
@@ -25,5 +25,5 @@ def ledger_db(prepared: Prepared) -> Db:
 
 @pytest.fixture
 def accounts(ledger_db: Db, mode: Mode) -> Accounts:
-    """The ledger, with deadlines short enough to wait for."""
+    """Return the ledger, with short deadlines."""
     return Accounts(ledger_db, transactions=Transactions(ledger_db, mode, timeout_seconds=10))

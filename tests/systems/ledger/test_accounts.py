@@ -1,4 +1,4 @@
-"""What accounts do and refuse, in both transaction modes."""
+"""Operations and refusals of accounts, in both transaction modes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from squinney.transactions import Key, KeyReused, Transactions
 
 
 def snapshot(db: Db) -> list[Any]:
-    """Everything the ledger stores, apart from idempotency keys."""
+    """Return everything that the ledger stores, except idempotency keys."""
     return [list(db["accounts"].find().sort("_id")), list(db["entries"].find().sort("_id"))]
 
 
@@ -174,7 +174,7 @@ def test_a_refusal_frees_the_key(accounts: Accounts) -> None:
     assert accounts.get(ada)["balance"] == 5
 
 
-def test_one_mode_answers_for_a_key_of_the_other(accounts: Accounts, ledger_db: Db, mode: str) -> None:
+def test_a_key_of_one_mode_is_known_to_the_other(accounts: Accounts, ledger_db: Db, mode: str) -> None:
     ada, ben = accounts.open("EUR", 100)["_id"], accounts.open("EUR")["_id"]
     first = accounts.transfer(ada, ben, 10, key="rent")
     other = Transactions(ledger_db, "two-phase" if mode == "native" else "native")
@@ -207,7 +207,7 @@ def test_a_foreign_cursor_is_refused(accounts: Accounts, cursor: Any) -> None:
         accounts.statement(ada, cursor=cursor)
 
 
-def test_names_are_those_of_accounts_that_are_there(accounts: Accounts) -> None:
+def test_names_leaves_out_unknown_accounts(accounts: Accounts) -> None:
     ada, ben = (accounts.open("EUR", name=name)["_id"] for name in ("Ada", "Ben"))
     assert accounts.names([ada, ben, ada, "nobody"]) == {ada: "Ada", ben: "Ben"}
     assert accounts.names([]) == {}

@@ -1,4 +1,4 @@
-"""Guards of the ledger that others stand behind, each alone."""
+"""Guards of the ledger that other checks normally hide, each tested separately."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def two(ledger_db: Db) -> list[str]:
 
 @pytest.mark.parametrize("change", [CLOSED, DOLLARS], ids=["closed", "dollars"])
 @pytest.mark.parametrize("side", [0, 1], ids=["src", "dst"])
-def test_the_guards_of_a_transfer_stand_by_themselves(
+def test_each_guard_of_a_transfer_works_on_its_own(
     accounts: Accounts, ledger_db: Db, two: Any, side: int, change: Any
 ) -> None:
-    """Whatever was known of the accounts before: here, that both were open and in euros."""
+    """The first transfer fills the cache, so that only the guards can notice the change of an account."""
     accounts.transfer(*two, 1)
     ledger_db["accounts"].update_one({"_id": two[side]}, {"$set": change}, bypass_document_validation=True)
     with pytest.raises(SquinneyError):
@@ -38,8 +38,8 @@ def test_the_guards_of_a_transfer_stand_by_themselves(
     assert [accounts.get(account_id)["balance"] for account_id in two] == [99, 101]
 
 
-def test_no_account_is_closed_while_a_transfer_is_under_way(ledger_db: Db, two: Any, mongod: Embedded) -> None:
-    """It may yet be undone, and the money come back."""
+def test_an_account_cannot_be_closed_during_a_transfer(ledger_db: Db, two: Any, mongod: Embedded) -> None:
+    """The transfer may still be undone, which returns the money."""
     kept = ledger_db["accounts"]
 
     def is_taken() -> bool:
@@ -54,7 +54,7 @@ def test_no_account_is_closed_while_a_transfer_is_under_way(ledger_db: Db, two: 
         running.result()
 
 
-def test_repair_sets_no_balance_that_has_changed_since(ledger_db: Db, two: Any, mongod: Embedded) -> None:
+def test_repair_does_not_overwrite_a_changed_balance(ledger_db: Db, two: Any, mongod: Embedded) -> None:
     accounts = Accounts(ledger_db)
     ledger_db["accounts"].update_one({"_id": two[0]}, {"$inc": {"balance": 5}})
     with meanwhile(mongod, ledger_db, lambda: accounts.transfer(*two, 30), "update", "accounts") as db:
@@ -64,8 +64,8 @@ def test_repair_sets_no_balance_that_has_changed_since(ledger_db: Db, two: Any, 
     assert accounts.get(two[0])["balance"] == 70
 
 
-def test_repair_sets_no_balance_while_a_transfer_is_under_way(ledger_db: Db, two: Any, mongod: Embedded) -> None:
-    """A run has its documents to itself until it is decided."""
+def test_repair_sets_no_balance_during_a_transfer(ledger_db: Db, two: Any, mongod: Embedded) -> None:
+    """A run locks its documents until it is decided."""
     ledger_db["accounts"].update_one({"_id": two[1]}, {"$inc": {"balance": 5}})
 
     def is_held() -> bool:

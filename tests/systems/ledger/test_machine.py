@@ -1,4 +1,4 @@
-"""A ledger of both modes beside a plain dict: whatever is done to both, they agree."""
+"""Compares a ledger in both modes with a plain dict under random operations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AMOUNTS = st.integers(1, 60)
 
 
 class Ledger(RuleBasedStateMachine):
-    """The model: balances, currencies and closed accounts, and what each key was used for."""
+    """The model: balances, currencies, closed accounts, and the arguments of each key."""
 
     shelf: Callable[[], Shelf]
     accounts: Bundle[str] = Bundle("accounts")
@@ -113,7 +113,7 @@ class Ledger(RuleBasedStateMachine):
 
     @rule(src=accounts, dst=accounts, amount=AMOUNTS)
     def transfer_that_dies_before_its_decision(self, src: str, dst: str, amount: int) -> None:
-        """What it took is gone until `recover()`, and neither account can be closed; nothing else may notice it."""
+        """The taken amount is missing until `recover()`, and neither account can be closed; nothing else may change."""
         if src == dst or self.expected_refusal(src, dst, amount):
             return
         with patch.object(two_phase, "_flip", side_effect=AutoReconnect), pytest.raises(Unavailable):
@@ -161,7 +161,7 @@ class Ledger(RuleBasedStateMachine):
 @pytest.mark.timeout(600)
 def test_the_ledger_agrees_with_a_dict(shelf: Shelf) -> None:
     class OnServer(Ledger):
-        """The machine with its databases; a function, since Hypothesis looks for marks on every attribute."""
+        """The machine with its databases; `shelf` is a function, because Hypothesis inspects every attribute."""
 
         shelf = staticmethod(lambda: shelf)  # type: ignore[assignment]
 

@@ -1,4 +1,4 @@
-"""Many hands on the same accounts."""
+"""Concurrent operations on the same accounts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from squinney.transactions import StillRunning, Transactions
 
 
 def outcomes(attempts: list[Callable[[], Any]], threads: int) -> list[Any]:
-    """What each attempt returned or raised, all let loose together."""
+    """Run all attempts at the same time; return what each returned or raised."""
 
     def outcome(attempt: Callable[[], Any]) -> Any:
         try:
@@ -40,7 +40,7 @@ def test_the_same_key_from_twenty_threads_moves_money_once(accounts: Accounts, l
     assert list(find_problems(ledger_db)) == []
 
 
-def test_an_account_cannot_be_overdrawn_by_a_crowd(accounts: Accounts, ledger_db: Db) -> None:
+def test_concurrent_transfers_cannot_overdraw_an_account(accounts: Accounts, ledger_db: Db) -> None:
     ada, ben = accounts.open("EUR", 100)["_id"], accounts.open("EUR")["_id"]
     results = outcomes([lambda: accounts.transfer(ada, ben, 15)] * 16, threads=8)
     assert sum(isinstance(result, InsufficientFunds) for result in results) == 10

@@ -1,4 +1,4 @@
-"""Every problem the ledger can have is made here, seen, and mended where it says so."""
+"""Creates every problem that the ledger can have, finds it, and repairs it if it is repairable."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts that end everywhere."""
+    """Make parts very small, so that they end everywhere."""
     for name in ("ACCOUNTS_A_PART", "ENTRIES_A_PART", "MOST_AT_ONCE"):
         monkeypatch.setattr(sys.modules["squinney.ledger.repair"], name, 1)
 
 
 @pytest.fixture
 def two(ledger_db: Db) -> tuple[str, str]:
-    """Two accounts between which money has moved."""
+    """Return two accounts with a transfer between them."""
     accounts = Accounts(ledger_db)
     ada, ben = accounts.open("EUR", 1_000)["_id"], accounts.open("EUR", 50)["_id"]
     accounts.transfer(ada, ben, 200)
@@ -44,7 +44,7 @@ def codes(db: Db) -> list[str]:
 
 
 def spoil(db: Db, collection: str, where: dict[str, Any], change: dict[str, Any]) -> None:
-    """A change that a validator would refuse."""
+    """Make a change that the validator would refuse."""
     db[collection].update_one(where, change, bypass_document_validation=True)
 
 
@@ -70,7 +70,7 @@ def test_a_negative_balance_is_reported(ledger_db: Db, two: Any) -> None:
     assert codes(ledger_db) == []
 
 
-def test_entries_below_zero_are_left_to_a_person(ledger_db: Db, two: Any) -> None:
+def test_a_negative_sum_of_entries_is_left_to_a_person(ledger_db: Db, two: Any) -> None:
     ledger_db["entries"].update_one({"account_id": two[0], "amount": -200}, {"$set": {"amount": -2_000}})
     found = {problem.code: problem.repairable for problem in find_problems(ledger_db)}
     assert found == {"wrong-balance": False, "unbalanced-transfer": False}
@@ -78,8 +78,8 @@ def test_entries_below_zero_are_left_to_a_person(ledger_db: Db, two: Any) -> Non
     assert Accounts(ledger_db).get(two[0])["balance"] == 800
 
 
-def test_an_opening_below_zero_is_left_to_a_person(ledger_db: Db, two: Any) -> None:
-    """No transfer of the account lacks an entry."""
+def test_a_negative_opening_is_left_to_a_person(ledger_db: Db, two: Any) -> None:
+    """All transfers of the account have both entries."""
     ledger_db["entries"].update_one({"_id": f"{two[0]}-opening"}, {"$set": {"amount": -2_000}})
     assert [(problem.code, problem.repairable) for problem in find_problems(ledger_db)] == [("wrong-balance", False)]
     assert not repair(ledger_db)
@@ -97,7 +97,7 @@ def test_a_transfer_with_one_line_is_reported(ledger_db: Db, two: Any) -> None:
 
 
 @pytest.mark.parametrize("field", ["txns", "txn_lock"])
-def test_a_marker_of_no_transaction_is_dropped(ledger_db: Db, two: Any, field: str) -> None:
+def test_a_marker_without_a_transaction_is_dropped(ledger_db: Db, two: Any, field: str) -> None:
     txn = ObjectId()
     ledger_db["accounts"].update_one({"_id": two[0]}, {"$set": {field: [txn] if field == "txns" else txn}})
     found = list(find_problems(ledger_db))
@@ -108,8 +108,8 @@ def test_a_marker_of_no_transaction_is_dropped(ledger_db: Db, two: Any, field: s
 
 
 @pytest.mark.parametrize("collection", ["accounts", "entries"])
-def test_a_stub_of_no_transaction_is_removed(ledger_db: Db, two: Any, collection: str) -> None:
-    """It holds its id, and in `accounts` it must not come to light as an account."""
+def test_a_stub_without_a_transaction_is_removed(ledger_db: Db, two: Any, collection: str) -> None:
+    """The stub occupies its id, and must not become visible as an account."""
     txn = ObjectId()
     stub = dict(ledger_db[collection].find_one({})) | {"_id": "stub", "txn_stub": txn, "txn_lock": txn}
     ledger_db[collection].insert_one(stub)
@@ -138,7 +138,7 @@ def test_a_stuck_transfer_is_settled(
 
 
 def test_a_transfer_half_finished_is_no_problem(ledger_db: Db, two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its two lines come to light one after the other."""
+    """Its two entries become visible one after the other."""
     accounts = Accounts(ledger_db, transactions=Transactions(ledger_db, "two-phase"))
     monkeypatch.setattr(recovery, "finish", lambda *args: None)
     accounts.transfer(*two, 100)
@@ -148,7 +148,7 @@ def test_a_transfer_half_finished_is_no_problem(ledger_db: Db, two: Any, monkeyp
     assert codes(ledger_db) == []
 
 
-def test_an_account_that_is_gone_is_reported(ledger_db: Db, two: Any) -> None:
+def test_a_missing_account_is_reported(ledger_db: Db, two: Any) -> None:
     ledger_db["accounts"].delete_one({"_id": two[0]})
     found = list(find_problems(ledger_db))
     assert [(problem.code, problem.repairable) for problem in found] == [("missing-account", False)]
@@ -157,15 +157,15 @@ def test_an_account_that_is_gone_is_reported(ledger_db: Db, two: Any) -> None:
 
 
 @pytest.mark.parametrize("ids", [("0", "1"), ("zza", "zzb"), (ObjectId("0" * 24), ObjectId("f" * 24)), (7, 8)])
-def test_entries_too_many_are_reported_wherever_they_lie(ledger_db: Db, two: Any, ids: Any, small: None) -> None:
-    """Also two that cancel out: the transfer has its own."""
+def test_superfluous_entries_are_reported_in_every_part(ledger_db: Db, two: Any, ids: Any, small: None) -> None:
+    """This includes two entries that add up to zero, in addition to those of the transfer."""
     copy = dict(ledger_db["entries"].find_one({"account_id": two[1], "amount": 200}))
     ledger_db["entries"].insert_many([{**copy, "_id": ids[0], "amount": 5}, {**copy, "_id": ids[1], "amount": -5}])
     assert set(codes(ledger_db)) == {"unbalanced-transfer"}
     assert not repair(ledger_db)
 
 
-def test_parts_are_each_of_one_moment_and_together_everything(ledger_db: Db, mongod: Embedded, small: None) -> None:
+def test_parts_are_consistent_and_cover_everything(ledger_db: Db, mongod: Embedded, small: None) -> None:
     accounts = Accounts(ledger_db)
     ids = [accounts.open("EUR", 1_000)["_id"] for _ in range(6)]
     for number in range(12):
@@ -191,7 +191,7 @@ def test_parts_are_each_of_one_moment_and_together_everything(ledger_db: Db, mon
     assert repair(ledger_db) == {"balances set": 1}
 
 
-def test_accounts_that_are_too_much_for_a_snapshot_are_read_one_by_one(own_db: Db, failing: Any) -> None:
+def test_accounts_too_large_for_one_snapshot_are_read_one_by_one(own_db: Db, failing: Any) -> None:
     schema.apply(own_db, [*transactions.COLLECTIONS, *COLLECTIONS])
     ids = [Accounts(own_db).open("EUR", 1_000)["_id"] for _ in range(3)]
     own_db["accounts"].update_many({}, {"$inc": {"balance": 1}})
@@ -202,15 +202,15 @@ def test_accounts_that_are_too_much_for_a_snapshot_are_read_one_by_one(own_db: D
         list(find_problems(own_db))
 
 
-def test_repair_compares_balances_and_entries_of_one_moment(ledger_db: Db, two: Any, mongod: Embedded) -> None:
-    """An account read before a transfer and its entries read after it would look wrong, and be set wrong."""
+def test_repair_compares_balances_and_entries_of_one_snapshot(ledger_db: Db, two: Any, mongod: Embedded) -> None:
+    """An account read before a transfer and entries read after it would look like a wrong balance."""
     with watched(mongod.uri, ledger_db.name) as (db, commands):
         repair(db)
     levels = {sent["readConcern"]["level"] for name, sent in commands.sent if name == "aggregate"}
     assert levels == {"snapshot"}
 
 
-def test_repair_beside_live_transfers_changes_nothing(ledger_db: Db) -> None:
+def test_repair_during_transfers_changes_nothing(ledger_db: Db) -> None:
     ledgers = [Accounts(ledger_db, transactions=Transactions(ledger_db, mode)) for mode in ("native", "two-phase")]
     ids = [ledgers[0].open("EUR", 1_000)["_id"] for _ in range(4)]
 
@@ -232,7 +232,7 @@ def test_repair_beside_live_transfers_changes_nothing(ledger_db: Db) -> None:
     assert codes(ledger_db) == []
 
 
-def test_accounts_stay_known_while_the_store_of_currencies_is_emptied(
+def test_accounts_stay_known_while_the_currency_cache_is_cleared(
     ledger_db: Db, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accounts_module, "CURRENCIES_KEPT", 2)

@@ -92,80 +92,81 @@ def try_once(act: Act, key: str) -> bool:
 # ---- random actions, many of which are refused ----
 
 
-def _pick(chance: random.Random, found: Any) -> Any:
+def _pick_one(chance: random.Random, found: Any) -> Any:
     """Return a random entry, or an unknown id, which is refused, if there is none."""
     return chance.choice(found) if found else {"id": "nothing", "qty": 1}
 
 
-def _move(world: World, chance: random.Random, who: str) -> Act:
-    return partial(world.move, who, chance.choice("nesw"))
+def _carried(world: World, chance: random.Random, actor_id: str) -> str:
+    return str(_pick_one(chance, world.inventory(actor_id))["id"])
 
 
-def _pick_up(world: World, chance: random.Random, who: str) -> Act:
-    thing = _pick(chance, world.look(who)["inventory"])
-    return partial(world.pick_up, who, thing["id"], chance.choice([None, 1]))
+def _container(world: World, chance: random.Random, actor_id: str) -> str:
+    near = [*rules.walk(world.inventory(actor_id)), *world.look(actor_id)["inventory"]]
+    return str(_pick_one(chance, [entry for entry in near if entry["kind"] == "container"])["id"])
 
 
-def _drop(world: World, chance: random.Random, who: str) -> Act:
-    thing = _pick(chance, world.inventory(who))
-    return partial(world.drop, who, thing["id"], chance.choice([None, 1]))
+def _keeper(world: World, actor_id: str) -> str:
+    return next((one["id"] for one in world.look(actor_id)["players"] if one["kind"] == "shopkeeper"), "nobody")
 
 
-def _bags(world: World, who: str) -> list[Any]:
-    near = [*rules.walk(world.inventory(who)), *world.look(who)["inventory"]]
-    return [entry for entry in near if entry["kind"] == "container"]
+def _move(world: World, chance: random.Random, actor_id: str) -> Act:
+    return partial(world.move, actor_id, chance.choice("nesw"))
 
 
-def _put_in(world: World, chance: random.Random, who: str) -> Act:
-    bag, thing = _pick(chance, _bags(world, who)), _pick(chance, world.inventory(who))
-    return partial(world.put_in, who, bag["id"], thing["id"], chance.choice([None, 1]))
+def _pick_up(world: World, chance: random.Random, actor_id: str) -> Act:
+    thing = _pick_one(chance, world.look(actor_id)["inventory"])
+    return partial(world.pick_up, actor_id, thing["id"], chance.choice([None, 1]))
 
 
-def _take_out(world: World, chance: random.Random, who: str) -> Act:
-    bag = _pick(chance, _bags(world, who))
-    thing = _pick(chance, world.contents(who, bag["id"]))
-    return partial(world.take_out, who, bag["id"], thing["id"])
+def _drop(world: World, chance: random.Random, actor_id: str) -> Act:
+    return partial(world.drop, actor_id, _carried(world, chance, actor_id), chance.choice([None, 1]))
 
 
-def _give(world: World, chance: random.Random, who: str) -> Act:
-    other, thing = _pick(chance, world.look(who)["players"]), _pick(chance, world.inventory(who))
-    return partial(world.give, who, other["id"], thing["id"])
+def _put_in(world: World, chance: random.Random, actor_id: str) -> Act:
+    container, thing = _container(world, chance, actor_id), _carried(world, chance, actor_id)
+    return partial(world.put_in, actor_id, container, thing, chance.choice([None, 1]))
 
 
-def _wear(world: World, chance: random.Random, who: str) -> Act:
-    return partial(world.wear, who, _pick(chance, world.inventory(who))["id"])
+def _take_out(world: World, chance: random.Random, actor_id: str) -> Act:
+    container = _container(world, chance, actor_id)
+    return partial(world.take_out, actor_id, container, _pick_one(chance, world.contents(actor_id, container))["id"])
 
 
-def _wield(world: World, chance: random.Random, who: str) -> Act:
-    return partial(world.wield, who, _pick(chance, world.inventory(who))["id"], chance.choice(["left", "right"]))
+def _give(world: World, chance: random.Random, actor_id: str) -> Act:
+    other = _pick_one(chance, world.look(actor_id)["players"])
+    return partial(world.give, actor_id, other["id"], _carried(world, chance, actor_id))
 
 
-def _remove(world: World, chance: random.Random, who: str) -> Act:
-    found = world.character(who)
-    return partial(world.remove, who, _pick(chance, [*found["armor"], *found["weapons"]])["id"])
+def _wear(world: World, chance: random.Random, actor_id: str) -> Act:
+    return partial(world.wear, actor_id, _carried(world, chance, actor_id))
 
 
-def _keeper(world: World, who: str) -> str:
-    return next((one["id"] for one in world.look(who)["players"] if one["kind"] == "shopkeeper"), "nobody")
+def _wield(world: World, chance: random.Random, actor_id: str) -> Act:
+    return partial(world.wield, actor_id, _carried(world, chance, actor_id), chance.choice(["left", "right"]))
 
 
-def _buy(world: World, chance: random.Random, who: str) -> Act:
-    keeper = _keeper(world, who)
-    return partial(world.buy, who, keeper, _pick(chance, world.inventory(keeper))["id"])
+def _remove(world: World, chance: random.Random, actor_id: str) -> Act:
+    found = world.character(actor_id)
+    return partial(world.remove, actor_id, _pick_one(chance, [*found["armor"], *found["weapons"]])["id"])
 
 
-def _sell(world: World, chance: random.Random, who: str) -> Act:
-    return partial(world.sell, who, _keeper(world, who), _pick(chance, world.inventory(who))["id"])
+def _buy(world: World, chance: random.Random, actor_id: str) -> Act:
+    keeper = _keeper(world, actor_id)
+    return partial(world.buy, actor_id, keeper, _carried(world, chance, keeper))
 
 
-def _split(world: World, chance: random.Random, who: str) -> Act:
-    stacks = [entry for entry in world.inventory(who) if entry["qty"] > 1]
-    thing = _pick(chance, stacks)
-    return partial(world.split, who, thing["id"], 1)
+def _sell(world: World, chance: random.Random, actor_id: str) -> Act:
+    return partial(world.sell, actor_id, _keeper(world, actor_id), _carried(world, chance, actor_id))
 
 
-def _say(world: World, chance: random.Random, who: str) -> Act:
-    return partial(world.say, who, f"{chance.random()}")
+def _split(world: World, chance: random.Random, actor_id: str) -> Act:
+    stacks = [entry for entry in world.inventory(actor_id) if entry["qty"] > 1]
+    return partial(world.split, actor_id, _pick_one(chance, stacks)["id"], 1)
+
+
+def _say(world: World, chance: random.Random, actor_id: str) -> Act:
+    return partial(world.say, actor_id, f"{chance.random()}")
 
 
 CHOICES: list[Choice] = [_move, _pick_up, _pick_up, _drop, _put_in, _put_in, _take_out, _give, _wear, _wield, _remove]

@@ -22,7 +22,7 @@ from squinney.game.documents import (
 )
 from squinney.game.errors import UnknownCharacter, UnknownLocation
 from squinney.game.records import CachedRecords, DocumentCache, Records
-from squinney.game.room_copies import refresh_copies, with_full_lists
+from squinney.game.room_copies import refresh_copy, with_full_lists
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
 from squinney.patterns.paging import Page, page
@@ -56,7 +56,7 @@ class Reading:
         found = self._records.character(character_id)
         room = self._room(found["location"]["id"])
         if found["location"]["version"] != room["version"]:
-            refresh_copies(self._db, room, only=character_id)
+            refresh_copy(self._db, room, character_id)
         return {**found, "location": rules.copy_of(room)}
 
     @operation(reads_only=True)

@@ -56,18 +56,13 @@ def store_full_lists(db: Db, room: Location) -> Location:
     return full
 
 
-def refresh_copies(db: Db, room: Location, *, only: str = "") -> int:
-    """Update the copies of a room that its players have, or the copy of the player `only`, where they are older.
+def refresh_copy(db: Db, room: Location, character_id: str) -> int:
+    """Update a player's copy of a room if the copy is older; return the number of updated copies.
 
-    The characters' `version` stays the same, because a copy decides nothing.
-
-    Atomic: each character's copy.
-    After a crash: some players have the old copy until the next refresh.
+    The character's `version` stays the same, because a copy decides nothing.
     """
     where, update = _outdated_and_update(room)
-    if only:
-        where = {**where, "_id": only}
-    return db[CHARACTERS].update_many(where, update).modified_count
+    return db[CHARACTERS].update_one({**where, "_id": character_id}, update).modified_count
 
 
 def refresh_all_copies(db: Db, rooms: Iterable[Location]) -> None:

@@ -14,7 +14,7 @@ from pymongo.errors import AutoReconnect
 from squinney.errors import Conflict
 from squinney.game import Copies, OutOfReach, World, find_problems, room_copies, rules
 from squinney.game.documents import MOST_LISTED
-from squinney.game.room_copies import refresh_copies
+from squinney.game.room_copies import refresh_copy
 from squinney.mongo.schema import Db
 
 only_native = pytest.mark.parametrize("world", ["native"], indirect=True)
@@ -79,7 +79,7 @@ def test_an_old_room_does_not_replace_a_newer_copy(world: World, game_db: Db) ->
     old = world.location("hall")
     world.create_item("lamp", id="lamp", location="hall")
     world.screen("ann")
-    assert refresh_copies(game_db, old, only="ann") == 0
+    assert refresh_copy(game_db, old, "ann") == 0
     assert copied_things(world, "ann") == ["lamp"]
 
 
@@ -89,10 +89,10 @@ def test_an_action_keeps_the_actors_own_copy_up_to_date(world: World, game_db: D
     world.screen("ann")
     world.create_item("bead", id="bead", character="ann")
     world.drop("ann", "bead")
-    assert refresh_copies(game_db, world.location("hall"), only="ann") == 0
+    assert refresh_copy(game_db, world.location("hall"), "ann") == 0
     for direction in "ns":
         World(game_db).move("ann", direction)
-    assert refresh_copies(game_db, world.location("hall"), only="ann") == 0
+    assert refresh_copy(game_db, world.location("hall"), "ann") == 0
     copied = world.character("ann")["location"]
     assert copied == rules.copy_of(world.location("hall"))
 

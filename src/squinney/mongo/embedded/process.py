@@ -74,11 +74,11 @@ def process_id(folder: Path) -> int | None:
         return None
 
 
-def end(folder: Path, *, patience_seconds: float = STOP_SECONDS) -> None:
+def end(folder: Path) -> None:
     """End the mongod of `folder`, with SIGKILL if it ignores SIGTERM. Its journal makes both safe."""
-    for sign, seconds in ((signal.SIGTERM, patience_seconds), (signal.SIGKILL, patience_seconds)):
+    for sign in (signal.SIGTERM, signal.SIGKILL):
         send(folder, sign)
-        if wait_until_ended(folder, seconds):
+        if wait_until_ended(folder, STOP_SECONDS):
             return
     raise NoServer(f"The mongod of {folder} (process {process_id(folder)}) does not end: end it manually")
 

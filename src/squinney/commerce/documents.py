@@ -1,6 +1,10 @@
-"""Limits and types that all documents of the shop share. Money is an integer in minor units (cents) plus a currency."""
+"""Limits and shapes that the documents of the shop share. Money is an integer in minor units plus a currency code."""
 
 from __future__ import annotations
+
+from datetime import datetime
+
+from squinney.mongo.shapes import Shape
 
 CURRENCY = r"[A-Z]{3}"
 MOST_LINES = 100
@@ -12,3 +16,10 @@ LIMITS = f"{MOST_LINES} lines, {MOST_QTY} units in a line and a total of {MOST_T
 
 INTEGER = {"bsonType": ["int", "long"]}
 NOT_NEGATIVE = {**INTEGER, "minimum": 0}
+
+# The fields and types that a stored document needs to be shown, sold or compared.
+_COMMON: Shape = {"_id": str, "status": str, "currency": str, "version": int, "items": list}
+LINE: Shape = {"sku": str, "title": str, "price": int, "qty": int}
+CART: Shape = {**_COMMON, "last_modified": datetime, "attempt": int}
+ORDER: Shape = {**_COMMON, "placed_at": datetime}  # not the total: it can be computed from the lines
+STOCK: Shape = {"_id": str, "received": int, "adjusted": int, "qty": int, "carted": int, "sold": int}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from squinney.commerce.shapes import CART, LINE, ORDER, STOCK
+from squinney.commerce.documents import CART, LINE, ORDER, STOCK
 from squinney.mongo.queries import problem_query
 from squinney.mongo.schema import Document
 from squinney.mongo.shapes import mismatches
@@ -161,7 +161,6 @@ def _removed_but_sold() -> list[Document]:
 
 
 def _unknown_categories() -> list[Document]:
-    """Find category ids in products that belong to no category, each id once."""
     return [
         {"$unwind": "$category_ids"},
         {"$group": {"_id": "$category_ids", "products": {"$sum": 1}}},

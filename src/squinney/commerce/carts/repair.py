@@ -13,9 +13,9 @@ from pymongo.errors import DuplicateKeyError
 
 from squinney.commerce import problem_queries as queries
 from squinney.commerce.carts import rules
+from squinney.commerce.documents import CART, LINE
 from squinney.commerce.errors import UnknownOrder
 from squinney.commerce.orders.orders import Orders
-from squinney.commerce.shapes import CART, LINE
 from squinney.mongo.problems import Check
 from squinney.mongo.schema import Db, Document
 from squinney.mongo.shapes import fits
@@ -35,17 +35,12 @@ def _expected_counts(stock: Document) -> Document:
 
 
 def _formatted(counts: Document) -> str:
-    return ", ".join(f"{name} {counts[name]}" for name in ("received", "adjusted", "qty", "carted", "sold"))
+    return ", ".join(f"{name} {counts.get(name)!r}" for name in ("received", "adjusted", "qty", "carted", "sold"))
 
 
 def _wrong_stock(stock: Document) -> str:
     expected = _formatted(_expected_counts(stock))
     return f"stock {stock['_id']} has {_formatted(stock)}; its movements and reservations give {expected}"
-
-
-def _damaged_stock(stock: Document) -> str:
-    expected = _formatted(_expected_counts(stock))
-    return f"stock {stock['_id']} lacks counts; its movements and reservations give {expected}"
 
 
 def _counts_are_possible(stock: Document) -> bool:
@@ -206,7 +201,7 @@ CHECKS = [
     Check(
         "damaged-stock",
         queries.DAMAGED_STOCKS,
-        _damaged_stock,
+        _wrong_stock,
         repair=_set_stock,
         repairable=_counts_are_possible,
         counted_as="stocks set",

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from squinney.commerce import Inventory
 from squinney.commerce.carts.documents import Stock
 from squinney.commerce.catalog.products import damage_of
-from squinney.commerce.shapes import CART, LINE, ORDER, STOCK
+from squinney.commerce.documents import CART, LINE, ORDER, STOCK
 from squinney.errors import Conflict
 from squinney.mongo.shapes import Shape, fits
 

@@ -1,4 +1,4 @@
-"""The social network from the command line."""
+"""The commands of the social network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.cli.conftest import Squinney
 from squinney.mongo.schema import Db
 
 
-def test_a_graph_is_loaded_written_to_and_read(squinney: Squinney, ready_db: Db, tmp_path: Path) -> None:
+def test_a_graph_is_imported_and_a_post_is_delivered(squinney: Squinney, ready_db: Db, tmp_path: Path) -> None:
     file = tmp_path / "graph.txt.gz"
     file.write_bytes(gzip.compress(b"# who follows whom\n1 2\n3\t2\n\n2 1\n"))
     loaded = squinney("social", "load-graph", str(file), "--prefix", "g")

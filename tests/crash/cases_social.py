@@ -1,4 +1,4 @@
-"""The social network under the sweep."""
+"""Crash cases of the social network."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _network(db: Db, **options: Any) -> Network:
 
 
 def _work(db: Db, **options: Any) -> None:
-    """As the worker does. One that has lost its server can give nothing back, and would try so for seconds."""
+    """Process tasks as the worker does, but keep failed tasks: without a server, returning them would take seconds."""
 
     def fail(queue: Queue, task: Task, error: str) -> bool:
         raise Unavailable(error)
@@ -50,8 +50,8 @@ def _people(db: Db) -> Any:
         _network(db).join(one, user=one)
 
 
-def _read(db: Db, readers: list[str] = READERS) -> Any:
-    """Ann has some followers, and wrote something that bob commented on."""
+def _post_with_comment(db: Db, readers: list[str] = READERS) -> Any:
+    """Create ann with some followers and a post, and a comment by bob."""
     _people(db)
     network = _network(db)
     list(network.load([(reader, "ann") for reader in (*readers, "bob")]))
@@ -61,13 +61,13 @@ def _read(db: Db, readers: list[str] = READERS) -> Any:
 
 
 def _delivered(db: Db, readers: list[str] = READERS) -> Any:
-    state = _read(db, readers)
+    state = _post_with_comment(db, readers)
     _network(db).deliver()
     return state
 
 
 def _act(name: str, *arguments: Any, **options: Any) -> Any:
-    """Call a method, with `state[name]` in place of a name in braces."""
+    """Return an action that calls a method. Arguments in braces are replaced by `state` entries."""
 
     def act(db: Db, mode: Mode, state: Any) -> None:
         given = [state[one[1:-1]] if isinstance(one, str) and one.startswith("{") else one for one in arguments]
@@ -101,7 +101,7 @@ def _is_blocked_or_not(db: Db, state: Any) -> None:
 
 
 def _posted_once(db: Db, state: Any) -> None:
-    """Whatever became of the first try, with its key a second one writes it once, and every reader has it once."""
+    """Repeat the call with its key. The post is written once, and each reader has it once."""
     network = _network(db)
     for _ in range(2):
         network.post("ann", "status", {"text": "more"}, ["*public*"], key="k")
@@ -122,19 +122,19 @@ def _comment_is_whole(db: Db, state: Any) -> None:
     assert len(post["comments"]) == post["comment_count"] == len(_network(db).comments("ann", state["post"]).items)
 
 
-def _gone_or_there(db: Db, state: Any) -> None:
+def _deleted_or_not(db: Db, state: Any) -> None:
     there = db["social.posts"].count_documents({})
     assert db["social.comments"].count_documents({}) == there
     assert len(_network(db).news("bob").items) == there
 
 
 def _deliver(db: Db, mode: Mode, state: Any) -> None:
-    """In small steps, so that it can die between any two of them."""
+    """Deliver in small batches, so that the process can die between any two of them."""
     with patch.object(delivery, "BATCH", 2):
         _work(db, merge_above=3, settle_seconds=0)
 
 
-def _each_has_it_once(db: Db, state: Any) -> None:
+def _each_reader_has_the_post_once(db: Db, state: Any) -> None:
     network = _network(db)
     for reader in READERS:
         assert [one["id"] for one in network.news(reader).items] == [state["post"]]
@@ -142,11 +142,11 @@ def _each_has_it_once(db: Db, state: Any) -> None:
     network.deliver()
     for reader in READERS:
         assert [one["id"] for one in network.news(reader).items] == [merged, state["post"]]
-    network.delete_post("ann", merged)  # so that the check can be made again
+    network.delete_post("ann", merged)  # so that the check can run again
 
 
 def _erased_or_not(db: Db, state: Any) -> None:
-    """What an erasure leaves is nothing; and one that did not begin leaves everything."""
+    """A finished erasure leaves nothing; an erasure that did not begin leaves everything."""
     try:
         assert _network(db).get_post("bob", state["post"])["comment_count"] == 1
     except UnknownPost:
@@ -170,7 +170,7 @@ def _leave(db: Db, mode: Mode, state: Any) -> None:
 
 
 def _left_or_not(db: Db, state: Any) -> None:
-    """Nobody has somebody in a circle who has left; and who did not leave is where they were."""
+    """A member who left is in no circle; a member who did not leave is still in all of them."""
     network = _network(db)
     try:
         assert network.get("ann")["circles"] == [{"name": "friends", "count": 1}]
@@ -204,7 +204,7 @@ def _swept(db: Db, state: Any) -> None:
 
 
 def _shown(db: Db) -> Any:
-    """Ann shows two photos, kept long ago."""
+    """Create two posts by ann with photos that were stored long ago."""
     _people(db)
     photos = [_store(db).keep(io.BytesIO(jpeg("red")), "ann", "Ann") for _ in range(2)]
     db["content.nodes"].update_many({}, {"$set": {"metadata.created": LONG_AGO}})
@@ -229,14 +229,14 @@ def _photos_are_those_of_posts(db: Db, state: Any) -> None:
 
 
 def _demo(db: Db, mode: Mode, state: Any) -> None:
-    """With fewer people: every write of a dozen would take minutes."""
+    """Create a smaller demo, because crashing at every write of the whole one would take minutes."""
     few = {"PEOPLE": dict(list(PEOPLE.items())[:2]), "CIRCLED": [("ada", "ben", "Orchestra")]}
     post = (1, "ben", "*public*", "ada", "status", {"text": "hello"}, [("ada", "well")])
     with patch.multiple(demo_module, **few, POSTS=[post]):
         demo_module.demo(db)
 
 
-def _demo_goes_on(db: Db, state: Any) -> None:
+def _demo_continues(db: Db, state: Any) -> None:
     _demo(db, "native", None)
     assert [post["comment_count"] for post in _network(db).wall("demo-ada", "demo-ben").items] == [1]
     assert [one["kind"] for one in _network(db).notices("demo-ada").items] == ["wall"]
@@ -254,19 +254,30 @@ def _counted_or_not(db: Db, state: Any) -> None:
 CASES = [
     _case("Network.join", lambda db: None, _act("join", "Cid", user="cid"), _joined_once),
     _case("Network.circle", _people, _act("circle", "ann", "bob", "friends"), _circle_is_whole),
-    _case("Network.uncircle", _read, _act("uncircle", "ann", "bob", "friends"), _comment_is_whole),
-    _case("Network.block", _read, _act("block", "ann", "bob"), _is_blocked_or_not),
-    _case("Network.unblock", _read, _act("unblock", "ann", "bob"), _is_blocked_or_not),
-    _case("Network.post", _read, _act("post", "ann", "status", {"text": "more"}, ["*public*"], key="k"), _posted_once),
+    _case("Network.uncircle", _post_with_comment, _act("uncircle", "ann", "bob", "friends"), _comment_is_whole),
+    _case("Network.block", _post_with_comment, _act("block", "ann", "bob"), _is_blocked_or_not),
+    _case("Network.unblock", _post_with_comment, _act("unblock", "ann", "bob"), _is_blocked_or_not),
+    _case(
+        "Network.post",
+        _post_with_comment,
+        _act("post", "ann", "status", {"text": "more"}, ["*public*"], key="k"),
+        _posted_once,
+    ),
     _case("Network.count_photo", _people, _act("count_photo", "ann"), _counted_or_not),
-    _case("Network.comment", _read, _act("comment", "bob", "{post}", "twice", key="k"), _commented_once),
-    _case("Network.delete_post", _delivered, _act("delete_post", "ann", "{post}"), _gone_or_there),
+    _case("Network.comment", _post_with_comment, _act("comment", "bob", "{post}", "twice", key="k"), _commented_once),
+    _case("Network.delete_post", _delivered, _act("delete_post", "ann", "{post}"), _deleted_or_not),
     _case("Network.delete_comment", _delivered, _act("delete_comment", "ann", "{comment}"), _comment_is_whole),
-    _case("Network.deliver", _read, _deliver, _each_has_it_once, covers=["job:deliver-social-posts"]),
+    _case(
+        "Network.deliver",
+        _post_with_comment,
+        _deliver,
+        _each_reader_has_the_post_once,
+        covers=["job:deliver-social-posts"],
+    ),
     _case("Network.erase", lambda db: _delivered(db, READERS[:1]), _erase, _erased_or_not),
     _case("Network.leave", lambda db: _delivered(db, READERS[:1]), _leave, _left_or_not),
     _case("Network.load", lambda db: None, _load, _loaded),
     _case("job:sweep-social-entries", _left, _sweep, _swept),
     _case("job:forget-lost-photos", _shown, _withdraw, _photos_are_those_of_posts, collections=content.COLLECTIONS),
-    _case("social.demo", lambda db: None, _demo, _demo_goes_on),
+    _case("social.demo", lambda db: None, _demo, _demo_continues),
 ]

@@ -1,4 +1,4 @@
-"""The social network: people who circle, block, write and leave at the same moment."""
+"""Concurrent operations of the social network: circles, blocks, posts, comments and leaving."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOW = utcnow()
 
 
 def _network(db: Db) -> Network:
-    """In which no time passes: how much somebody writes is counted by the minute."""
+    """Return a network with a fixed clock, because posts are counted per minute."""
     return Network(db, clock=lambda: NOW)
 
 
@@ -25,7 +25,7 @@ def _let_tasks_be_due(db: Db) -> None:
 
 
 def _people(db: Db) -> dict[str, str]:
-    """Ann and bob have each other in a circle; cid follows ann. Bob has commented on what ann wrote."""
+    """Create ann and bob, who have each other in a circle, cid, who follows ann, and a post with a comment."""
     network = _network(db)
     for one in ("ann", "bob", "cid"):
         network.join(one, user=one)
@@ -36,7 +36,7 @@ def _people(db: Db) -> dict[str, str]:
 
 
 def _do(name: str, *arguments: Any, **options: Any) -> Act:
-    """Call a method, with `state[name]` in place of a name in braces."""
+    """Return an action that calls a method. Arguments in braces are replaced by `state` entries."""
 
     def act(db: Db, mode: Mode, state: Any) -> None:
         given = [state[one[1:-1]] if isinstance(one, str) and one.startswith("{") else one for one in arguments]

@@ -97,9 +97,9 @@ def test_a_large_delivery_does_not_delay_small_ones(social_db: Db) -> None:
     big, small = write_status(network, "ann"), write_status(network, "bob")
     inserts: list[set[str]] = []
 
-    def recording(db: Db, collection: str, entries: Any, real: Any = delivery.insert_new) -> None:
+    def recording(db: Db, entries: Any, real: Any = delivery.insert_new) -> None:
         inserts.append({entry["_id"]["p"] for entry in entries})
-        real(db, collection, entries)
+        real(db, entries)
 
     with patch.object(delivery, "BATCH", 10), patch.object(delivery, "insert_new", recording):
         network.deliver()

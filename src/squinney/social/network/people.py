@@ -152,7 +152,7 @@ class People:
 
     @operation()
     def erase(self, me: str) -> None:
-        """Leave the network, and delete the member's posts with their comments, comments, edges, notices and account.
+        """Leave the network, and delete the member's account, posts and all comments on them, comments, edges, notices.
 
         Atomic: leaving and the worker's task are one transaction; from then on, nothing of the member is visible.
         After a crash: the transaction was committed or not; the worker continues its task.

@@ -138,15 +138,15 @@ def insert_entries(db: Db, chunks: Sequence[Chunk]) -> None:
     for reader, number in in_order:
         at, post, author = posts[number]
         entries.append({"_id": {"u": reader, "t": at, "p": post}, "b": author})
-    insert_new(db, "social.news", entries)
+    insert_new(db, entries)
 
 
-def insert_new(db: Db, collection: str, new: Sequence[Document]) -> None:
-    """Insert the documents whose ids do not exist yet."""
-    if not new:
+def insert_new(db: Db, entries: Sequence[Document]) -> None:
+    """Insert the news entries whose ids do not exist yet."""
+    if not entries:
         return
     try:
-        db[collection].insert_many(new, ordered=False)
+        db["social.news"].insert_many(entries, ordered=False)
     except BulkWriteError as error:
         if any(one["code"] != DUPLICATE_KEY for one in (error.details or {}).get("writeErrors", ())):
             raise

@@ -14,8 +14,8 @@ Unit = Literal["minute", "quarter", "hour", "day", "week", "month", "year"]
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 SIZES: dict[Unit, timedelta] = {"minute": MINUTE, "quarter": 15 * MINUTE, "hour": HOUR}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Events and hits outside these years are refused: calendar arithmetic needs a margin before Python's first and last
-# year, and partition names need a year of four digits.
+# Events and hits outside these years are refused: calendar arithmetic needs a margin to Python's first and last years,
+# and the names of partitions need a year of four digits.
 EARLIEST, LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9998, 1, 1, tzinfo=UTC)
 
 

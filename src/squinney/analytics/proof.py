@@ -38,7 +38,7 @@ def generated_log(name: str) -> bytes:
         page = f"/{rng.randint(0, 20)}"
         lines.append(f'{name} - - [{at:%d/%b/%Y:%H:%M:%S} +0000] "GET {page} HTTP/1.1" 200 {number} "-" "proof"\n')
         if number % 50 == 0:
-            lines.append("a line that is no event\n")
+            lines.append("this line is not an event\n")
     return "".join(lines).encode()
 
 

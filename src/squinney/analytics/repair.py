@@ -20,7 +20,7 @@ from squinney.mongo.schema import Db, Document
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """Yield every violated invariant. Hits are read from one snapshot, so hits counted meanwhile raise no alarm.
+    """Yield every violated invariant. Hits are read from one snapshot, so concurrent counting is not reported.
 
     Raises: `SnapshotTooOld`, `Unavailable`.
     """

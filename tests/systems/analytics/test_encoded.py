@@ -113,7 +113,7 @@ def test_any_line_gives_the_same_bytes_or_none(line: bytes, offset: int, fields:
         try:
             assert encoded == encode_generally(line, offset, fields)
         except Malformed:
-            pytest.fail(f"{line!r} is no event")
+            pytest.fail(f"{line!r} is not an event")
 
 
 @pytest.mark.parametrize("site", ["", "example.org", "bücher.example"])

@@ -102,7 +102,7 @@ def _step_down(three: ReplicaSet) -> None:
         except OperationFailure:
             if not left:
                 raise
-    three.wait_for_primary()
+    three.primary()
 
 
 def _watch(uri: str, database: str, polling: bool | None, parent: Connection) -> None:

@@ -12,7 +12,7 @@ from squinney.testing.replica_set import ReplicaSet
 def kill(three: ReplicaSet) -> None:
     """Kill the primary, as a power loss would, and restart it after the election."""
     killed = three.kill_primary()
-    three.wait_for_primary(other_than=killed)
+    three.primary(other_than=killed)
     three.restart(killed)
 
 
@@ -31,6 +31,6 @@ def pause(three: ReplicaSet) -> None:
     pid = three.pid(before)
     three.pause(pid)
     try:
-        three.wait_for_primary(other_than=before)
+        three.primary(other_than=before)
     finally:
         three.resume(pid)

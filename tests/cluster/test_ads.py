@@ -51,7 +51,7 @@ def test_changes_are_followed_and_beacons_kept_over_a_step_down(tmp_path: Path) 
             followed = [other._zones._thread for other in others]
             assert network.impression(serves[0])
             step_down(three)
-            three.wait_for_primary()
+            three.primary()
             _wait_until(lambda: bool(network.impressions(serves) or True))
             _wait_until(lambda: network.deactivate("old")["status"] == "ended")
             _make(network, "new", 1)

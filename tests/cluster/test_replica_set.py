@@ -59,7 +59,7 @@ def test_another_takes_over_while_the_primary_is_paused(three, things):
     pid = three.pid(before)
     three.pause(pid)
     try:
-        assert three.wait_for_primary(other_than=before) != before
+        assert three.primary(other_than=before) != before
     finally:
         three.resume(pid)
     _write(things, 2)

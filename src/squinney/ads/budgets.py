@@ -142,11 +142,7 @@ def take_lease(
 
 @operation()
 def end_if_spent(db: Db, campaign_id: str, price: int) -> None:
-    """End a campaign that has spent its total budget, so that no process tries to lease from it any more.
-
-    Atomic: one update, which removes the campaign from every zone.
-    After a crash: the campaign has ended or not; if not, the next try for a lease ends it.
-    """
+    """End a campaign that has spent its total budget: one update removes it from every zone of every process."""
     if db["ad_budgets"].find_one(queries.SPENT(campaign_id=campaign_id, price=price)):
         ended = {"status": "ended", "ended_because": "out of budget"}
         change = {"$set": ended, "$currentDate": {"changed_at": True}}

@@ -116,28 +116,22 @@ class Campaigns:
         return {one["_id"]: _money_of(one) for one in found}
 
     def pause(self, campaign_id: str) -> Campaign:
-        """Stop showing a campaign until it is resumed.
+        """Stop showing a campaign, in every process, until it is resumed.
 
-        Atomic: one update, which every process follows.
-        After a crash: the update happened or not.
         Raises: `UnknownCampaign`, `CampaignEnded`.
         """
         return self._set_status(campaign_id, "paused")
 
     def resume(self, campaign_id: str) -> Campaign:
-        """Show a paused campaign again.
+        """Show a paused campaign again, in every process.
 
-        Atomic: one update, which every process follows.
-        After a crash: the update happened or not.
         Raises: `UnknownCampaign`, `CampaignEnded`.
         """
         return self._set_status(campaign_id, "active")
 
     def deactivate(self, campaign_id: str) -> Campaign:
-        """End a campaign permanently. Every process stops showing it within a second.
+        """End a campaign permanently. One update removes it from every zone, within a second in every process.
 
-        Atomic: one update, which removes the campaign from every zone.
-        After a crash: the update happened or not.
         Raises: `UnknownCampaign`.
         """
         return self._set_status(campaign_id, "ended")

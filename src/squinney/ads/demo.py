@@ -55,13 +55,10 @@ def demo(db: Db) -> None:
                 cap={"impressions": 20, "per_seconds": 86_400},
             )
         creative = {"kind": "text", "title": title, "text": text, "url": url}
+        ad = {"unit": f"{campaign_id}/text", "creative": creative, "keywords": words}
         for zone in ZONES:
-            network.place(campaign_id, "squinney", zone, _unit(campaign_id, creative, words))
+            network.place(campaign_id, "squinney", zone, ad)
         _deliver(db, campaign_id, price, daily, mean, rate, today)
-
-
-def _unit(campaign_id: str, creative: dict[str, Any], words: list[str]) -> dict[str, Any]:
-    return {"unit": f"{campaign_id}/text", "creative": creative, "keywords": words}
 
 
 def _random_count(mean: float, rng: random.Random) -> int:

@@ -7,15 +7,13 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 
-from squinney.ads import budgets
 from squinney.ads.documents import THOUSAND
 from squinney.ads.errors import BadServe
+from squinney.ads.jobs import return_leases
 from squinney.ads.network import AdNetwork
 from squinney.ads.repair import find_problems
 from squinney.ads.tokens import Tokens
-from squinney.clock import utcnow
 from squinney.errors import Conflict, Unavailable
-from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import Mode
 
@@ -84,7 +82,7 @@ def _send(db: Db, network: AdNetwork, ids: list[str], rng: random.Random) -> Non
 
 def settle(db: Db) -> Mapping[str, int]:
     """Return expired leases, as the background job does."""
-    return {"returned": budgets.return_lapsed(pinned(db), utcnow())}
+    return return_leases(db)
 
 
 def progress(db: Db) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from squinney.ads.documents import COUNTED
-from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
 from squinney.transactions import visible
 
@@ -138,7 +138,6 @@ LAPSED = Query(
     reason="expired leases may be on any shard; every half minute",
 )
 USER = Query("ads.user", "ad_users", where=lambda user: {"_id": user}, example={"user": "u"})
-SERVE = Query("ads.serve", "ad_serves", where=lambda serve: {"_id": serve}, example={"serve": "s"})
 SOME_SERVES = Query(
     "ads.some-serves",
     "ad_serves",
@@ -254,32 +253,4 @@ LOST_PLACEMENTS = Pipeline(
     routing="broadcast",
     reason="checks every placement",
 )
-QUERIES: list[Query | Pipeline] = [
-    CAMPAIGN,
-    SOME_CAMPAIGNS,
-    CAMPAIGNS,
-    CAMPAIGNS_OF,
-    NOT_ENDED,
-    PAID_BY_CLICK,
-    OVERDUE,
-    BUDGET,
-    SPENT,
-    SOME_BUDGETS,
-    PLACEMENT,
-    ZONE,
-    PLACEMENTS_OF,
-    PLACEMENTS_OF_SOME,
-    LEASE,
-    SOME_LEASES,
-    LAPSED,
-    USER,
-    SERVE,
-    SOME_SERVES,
-    COUNTERS,
-    DELIVERED_SINCE,
-    SIGNING_KEY,
-    SUMS,
-    RATES,
-    WRONG_SUMS,
-    LOST_PLACEMENTS,
-]
+QUERIES = declared(globals())

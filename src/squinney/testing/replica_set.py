@@ -47,7 +47,7 @@ class ReplicaSet:
                 replica_set.folders[member].mkdir(mode=0o700)
                 replica_set.restart(member)
             replica_set._initiate()
-            replica_set.wait_for_primary()
+            replica_set.primary()
         except BaseException:
             replica_set.stop()
             raise
@@ -71,10 +71,6 @@ class ReplicaSet:
             raise NoServer(f"Member {member} is not running")
         return pid
 
-    def primary(self) -> int:
-        """Wait until there is a primary; return its number."""
-        return self.wait_for_primary()
-
     def primary_pid(self) -> int:
         """Wait until there is a primary; return its process id."""
         return self.pid(self.primary())
@@ -91,7 +87,7 @@ class ReplicaSet:
         former = self.primary()
         with suppress(ConnectionFailure), self._admin(former) as admin:
             admin.command("replSetStepDown", seconds, secondaryCatchUpPeriodSecs=min(5, seconds - 1))
-        return self.wait_for_primary(other_than=former)
+        return self.primary(other_than=former)
 
     def pause(self, pid: int) -> None:
         """Pause a process without ending it; to others it looks like a swapping or partitioned machine."""
@@ -119,7 +115,7 @@ class ReplicaSet:
         for folder in self.folders:
             process.wait_until_ended(folder, process.STOP_SECONDS)
 
-    def wait_for_primary(self, *, other_than: int | None = None) -> int:
+    def primary(self, *, other_than: int | None = None) -> int:
         """Wait until a member is a writable primary; return its number.
 
         Raises: NoServer after a minute.

@@ -27,8 +27,7 @@ MOST_CAPS = 300  # active caps in one profile; with more, the user is shown no o
 def count(db: Db, user: str, caps: Mapping[str, Cap], now: datetime) -> tuple[bool, dict[str, Any]]:
     """Count one impression under each cap if all caps allow it; return whether they did, and the profile's `shown`.
 
-    Atomic: one conditional update, which also creates the profile.
-    After a crash: the impression is counted or not.
+    One conditional update does it, and creates the profile if needed.
     """
     for left in reversed(range(TRIES)):
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from typing import Annotated, Any, cast
 
 import typer
@@ -176,19 +177,19 @@ def simulate(
     rng = random.Random(seed)
     with open_systems(context) as systems, _network(systems) as network:
         began = time.monotonic()
-        served: dict[str, int] = {}
+        served: Counter[str] = Counter()
         with Progress(console=console, disable=as_json, transient=True) as progress:
             task = progress.add_task("visits", total=visits)
             for start in range(0, visits, BATCH):
                 size = min(BATCH, visits - start)
-                for campaign_id in _visits(network, site, zone, size, users, click_rate, rng):
-                    served[campaign_id] = served.get(campaign_id, 0) + 1
+                served.update(_visits(network, site, zone, size, users, click_rate, rng))
                 progress.advance(task, size)
         seconds = time.monotonic() - began
         money = network.money(served)
-        goals = {one: network.get(one)["budget"] for one in served}
+        budgets = {one: network.get(one)["budget"] for one in served}
     delivered: list[dict[str, Any]] = [
-        {"campaign_id": one, "served": count, **_against(money[one], goals[one])} for one, count in served.items()
+        {"campaign_id": one, "served": count, "spent": money[one]["spent"] // THOUSAND, "total": budgets[one]["total"]}
+        for one, count in served.items()
     ]
     if as_json:
         print_json({"visits": visits, "seconds": round(seconds, 3), "campaigns": delivered})
@@ -197,21 +198,16 @@ def simulate(
         Column("campaign", no_wrap=True), *(Column(name, justify="right") for name in ("served", "spent", "of", ""))
     )
     for row in delivered:
-        currency = goals[row["campaign_id"]]["currency"]
-        part = f"{row['spent'] / row['total']:.1%}"
+        currency = budgets[row["campaign_id"]]["currency"]
         table.add_row(
             row["campaign_id"],
             f"{row['served']:,}",
             formatted(row["spent"], currency),
             formatted(row["total"], currency),
-            part,
+            f"{row['spent'] / row['total']:.1%}",
         )
     console.print(table)
     console.print(f"{visits:,} visits in {seconds:.1f} s", highlight=False)
-
-
-def _against(money: dict[str, Any], budget: Any) -> dict[str, int]:
-    return {"spent": money["spent"] // THOUSAND, "total": budget["total"]}
 
 
 def _visits(

@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Self
 
 from squinney.errors import Unavailable
@@ -43,9 +42,7 @@ class Explorer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

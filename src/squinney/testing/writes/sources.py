@@ -13,9 +13,24 @@ from functools import cached_property
 from pathlib import Path
 
 Node = ast.FunctionDef | ast.AsyncFunctionDef
-# Methods that dicts, lists, sets, strings, files and threads have too: a guess by such a name would mostly be wrong.
+# Methods of dicts, lists, sets, strings, files, threads and context variables: a guess by such a name is mostly wrong.
 COMMON = {name for kind in (dict, list, set, str, bytes, int) for name in dir(kind)} | {
-    *("close", "read", "write", "start", "next", "result", "wait", "submit", "map", "run", "send", "name", "all")
+    *(
+        "close",
+        "read",
+        "write",
+        "start",
+        "next",
+        "result",
+        "wait",
+        "submit",
+        "map",
+        "run",
+        "send",
+        "name",
+        "all",
+        "reset",
+    )
 }
 
 

@@ -284,6 +284,8 @@ class Nodes:
     def add_tags(self, node: Node | str, tags: Iterable[str], *, viewer: Viewer = TRUSTED) -> Node:
         """Add tags to the node.
 
+        Atomic: one update.
+        After a crash: the tags were added or not.
         Raises: `UnknownNode`, `Forbidden`, `Invalid`, `LimitReached`.
         """
         return self.change_tags(node, add=tags, viewer=viewer)

@@ -10,13 +10,13 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
-from squinney.service.connections import MOST_HEADER_BYTES, CarefulProtocol
+from squinney.service.connections import MOST_HEADER_BYTES, HeaderLimitProtocol
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 3\r\n\r\n"
 Dialogue = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bytes]]
 
 
-class Impatient(CarefulProtocol):
+class Impatient(HeaderLimitProtocol):
     """The protocol with a very short time limit for headers."""
 
     header_seconds = 0.3

@@ -47,7 +47,7 @@ def test_a_job_runs_when_due_and_its_result_is_kept(ready: Db) -> None:
     job = Job("count", every_seconds=3600, run=lambda db: {"n": 7}, what="counts")
     worker = Worker(ready, [job], holder="w1")
     assert statuses(ready, [job])[0].state == "never run"
-    worker.enrol()
+    worker.register_jobs()
     assert worker.run("count") == "ok"
     assert worker.run("count") is None, "not due again yet"
     assert worker.run("count", even_if_not_due=True) == "ok"
@@ -64,7 +64,7 @@ def test_a_client_with_naive_times_works(ready: Db, mongod: Embedded) -> None:
     job = Job("count", every_seconds=3600, run=lambda db: {"n": 7})
     with MongoClient[Any](mongod.uri) as client:
         worker = Worker(client[ready.name], [job])
-        worker.enrol()
+        worker.register_jobs()
         assert worker.run("count") == "ok"
         assert statuses(client[ready.name], [job])[0].state == "fine"
 
@@ -75,7 +75,7 @@ def test_failures_are_kept_and_wait_longer_each_time(ready: Db) -> None:
 
     job = Job("bad", every_seconds=10, run=fail)
     worker = Worker(ready, [job])
-    worker.enrol()
+    worker.register_jobs()
     waits = []
     for _ in range(3):
         assert worker.run("bad", even_if_not_due=True) == "failed"
@@ -92,7 +92,7 @@ def test_failures_are_kept_and_wait_longer_each_time(ready: Db) -> None:
 @pytest.mark.parametrize("result", [{"x": object()}, {"x": "y" * 20_000}, {"$x": 1, "a.b": 2}])
 def test_odd_results_do_no_harm(ready: Db, result: dict[str, Any]) -> None:
     worker = Worker(ready, [Job("odd", every_seconds=10, run=lambda db: result)])
-    worker.enrol()
+    worker.register_jobs()
     assert worker.run("odd") == "ok"
 
 
@@ -102,7 +102,7 @@ def test_a_failure_is_stored_with_any_message(ready: Db) -> None:
 
     job = Job("odd", every_seconds=10, run=fail)
     worker = Worker(ready, [job])
-    worker.enrol()
+    worker.register_jobs()
     assert worker.run("odd") == "failed"
     assert worker.run("odd") is None, "it waits for its time"
     assert statuses(ready, [job])[0].last["error"] == r"ValueError: no file \udc80"
@@ -149,7 +149,7 @@ def test_a_long_job_keeps_its_lease(ready: Db) -> None:
     job = Job("long", every_seconds=3600, run=run)
     first = Worker(ready, [job], lease_seconds=1)
     second = Worker(ready, [Job("long", every_seconds=3600, run=lambda db: {})])
-    first.enrol()
+    first.register_jobs()
     assert first.run("long") == "ok"
     assert others == [None]
 
@@ -157,7 +157,7 @@ def test_a_long_job_keeps_its_lease(ready: Db) -> None:
 def test_results_are_stored_unchanged(ready: Db) -> None:
     job = Job("odd", every_seconds=10, run=lambda db: {"x": "$$NOW"})
     worker = Worker(ready, [job])
-    worker.enrol()
+    worker.register_jobs()
     worker.run("odd")
     assert statuses(ready, [job])[0].last["result"] == {"x": "$$NOW"}
 
@@ -173,7 +173,7 @@ def test_a_worker_that_lost_its_lease_records_nothing(ready: Db) -> None:
 
     late = Job("j", every_seconds=3600, run=stall)
     worker = Worker(ready, [late], holder="late")
-    worker.enrol()
+    worker.register_jobs()
     worker.run("j")
     status = statuses(ready, [late])[0]
     assert (status.runs, status.last["holder"], status.last["result"]) == (1, "heir", {"by": "heir"})
@@ -182,9 +182,9 @@ def test_a_worker_that_lost_its_lease_records_nothing(ready: Db) -> None:
 def test_a_new_worker_makes_no_job_due(ready: Db) -> None:
     job = Job("j", every_seconds=3600, run=lambda db: {})
     first, second = Worker(ready, [job]), Worker(ready, [job])
-    first.enrol()
+    first.register_jobs()
     assert first.run("j") == "ok"
-    second.enrol()
+    second.register_jobs()
     assert second.due() == []
 
 
@@ -208,7 +208,7 @@ def test_stop_waits_for_running_jobs(ready: Db) -> None:
 
 def test_a_job_whose_worker_died_is_late_and_not_running_for_ever(ready: Db) -> None:
     job = Job("deadly", every_seconds=1, run=lambda db: {})
-    Worker(ready, [job]).enrol()
+    Worker(ready, [job]).register_jobs()
     seen: list[Any] = []
 
     def die(db: Db) -> Mapping[str, Any]:
@@ -280,7 +280,7 @@ def run(db):
     Hang.armed = True
     return job.run(db)
 worker = Worker(db, [type(job)(job.name, job.every_seconds, run)], holder="doomed", lease_seconds=2)
-worker.enrol()
+worker.register_jobs()
 worker.run(job_name)
 """
 

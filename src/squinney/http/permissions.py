@@ -45,7 +45,7 @@ async def _check_csrf(request: Request) -> None:
     given: object = request.headers.get("x-csrf-token")
     if given is None:
         given = (await request.form()).get("csrf")
-    if not isinstance(given, str) or not visitor_of(request).may_send(given):
+    if not isinstance(given, str) or not visitor_of(request).is_csrf_valid(given):
         raise csrf_error()
 
 

@@ -35,7 +35,7 @@ class ThreadLimit:
         self._most_waiting = most_waiting
         self._wait_seconds = wait_seconds
         # One per event loop: tests and programs with several loops must not wait for another loop's work.
-        self._turns: RunVar[CapacityLimiter] = RunVar(f"{name} turns")
+        self._slots: RunVar[CapacityLimiter] = RunVar(f"{name} slots")
         self._threads: RunVar[CapacityLimiter] = RunVar(f"{name} threads")
 
     def __call__(self, endpoint: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
@@ -54,24 +54,24 @@ class ThreadLimit:
         """
         if not self._timed and (clock := request_clock.get()):
             clock.began = None
-        async with self._turn():
-            return await to_thread.run_sync(function, limiter=_own(self._threads, math.inf))
+        async with self._slot():
+            return await to_thread.run_sync(function, limiter=_limiter_of_loop(self._threads, math.inf))
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        turns = _own(self._turns, self._at_once)
-        if turns.statistics().tasks_waiting >= self._most_waiting:
+    async def _slot(self) -> AsyncIterator[None]:
+        slots = _limiter_of_loop(self._slots, self._at_once)
+        if slots.statistics().tasks_waiting >= self._most_waiting:
             raise self._refusal()
         holder = object()
         try:
             with fail_after(self._wait_seconds):
-                await turns.acquire_on_behalf_of(holder)
+                await slots.acquire_on_behalf_of(holder)
         except TimeoutError:
             raise self._refusal() from None
         try:
             yield
         finally:
-            turns.release_on_behalf_of(holder)
+            slots.release_on_behalf_of(holder)
 
     def _refusal(self) -> Unavailable:
         return Unavailable(
@@ -80,7 +80,7 @@ class ThreadLimit:
         )
 
 
-def _own(variable: RunVar[CapacityLimiter], size: float) -> CapacityLimiter:
+def _limiter_of_loop(variable: RunVar[CapacityLimiter], size: float) -> CapacityLimiter:
     try:
         return variable.get()
     except LookupError:

@@ -47,7 +47,7 @@ class Visitor:
         """The CSRF token for forms. Only the holder of the secret can make one, and it is valid for one cookie."""
         return signature_of(self.secret, "csrf", self.token)
 
-    def may_send(self, csrf: str) -> bool:
+    def is_csrf_valid(self, csrf: str) -> bool:
         """Return whether a form's CSRF token belongs to this visitor."""
         return hmac.compare_digest(csrf.encode("utf-8", "replace"), self.csrf.encode())
 

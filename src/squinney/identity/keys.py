@@ -78,7 +78,7 @@ class Keys:
         self._note_use(key_id)
         return key
 
-    def remembered(self, presented: str) -> ApiKey | None:
+    def find_cached(self, presented: str) -> ApiKey | None:
         """Return the key if the cache shows that it is valid; None means only that `find` must be called."""
         key_id, secret = _parts(presented)
         known, stored = self._cached(key_id)

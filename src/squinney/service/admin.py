@@ -46,7 +46,7 @@ def show_jobs(request: Request, systems: Systems) -> Response:
 def run_job(request: Request, systems: Systems, name: str) -> Response:
     """Run a job now, unless a worker is running it."""
     worker = Worker(systems.db, assembly.jobs(systems.systems))
-    worker.enrol()
+    worker.register_jobs()
     outcome = worker.run(name, even_if_not_due=True)
     visitor_of(request).flash(f"{name}: {outcome or 'is already running'}.", "bad" if outcome == "failed" else "good")
     return RedirectResponse("/admin/jobs", status_code=303)

@@ -11,7 +11,7 @@ HEADER_SECONDS = 10.0
 MOST_HEADER_BYTES = 64 * 1024
 
 
-class CarefulProtocol(HttpToolsProtocol):
+class HeaderLimitProtocol(HttpToolsProtocol):
     """Closes a connection whose headers arrive too slowly or are too large; uvicorn itself has no such limits."""
 
     header_seconds = HEADER_SECONDS

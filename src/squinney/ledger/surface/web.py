@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -31,11 +31,18 @@ Cursor = Annotated[str | None, Query(max_length=20_000)]
 @router.get("", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_accounts(request: Request, ledger: Ledger, cursor: Cursor = None) -> Response:
     """List the visitor's accounts, or all for an admin, with forms to open one and to transfer money."""
-    return _index(request, ledger, cursor=cursor)
+    return _accounts_page(request, ledger, cursor=cursor)
 
 
-def _index(request: Request, ledger: Accounts, *, error: SquinneyError | None = None, **values: Any) -> Response:
-    cursor = values.get("cursor")
+def _accounts_page(
+    request: Request,
+    ledger: Accounts,
+    *,
+    cursor: str | None = None,
+    error: SquinneyError | None = None,
+    typed: dict[str, str] | None = None,
+    key: str = "",
+) -> Response:
     if is_admin(request):
         page = ledger.all(cursor=cursor, limit=50)
     else:
@@ -50,8 +57,8 @@ def _index(request: Request, ledger: Accounts, *, error: SquinneyError | None = 
         error=error,
         is_admin=is_admin(request),
         shows_all=page.next is None and cursor is None,
-        typed=values.get("typed", {}),
-        key=_key_after(error, values.get("key", "")),
+        typed=typed or {},
+        key=_form_key(error, key),
     )
 
 
@@ -63,7 +70,7 @@ def _totals(request: Request, ledger: Accounts, shown: list[Account]) -> list[tu
     return [(one, sum(account["balance"] for account in shown if account["currency"] == one)) for one in currencies]
 
 
-def _own(request: Request, ledger: Accounts, account_id: str) -> Account:
+def _visible_account(request: Request, ledger: Accounts, account_id: str) -> Account:
     """Return the account; raise `UnknownAccount` if the visitor may not see it, as if it did not exist."""
     account = ledger.get(account_id)
     if account.get("owner") != signed_in(request)["_id"] and not is_admin(request):
@@ -71,7 +78,7 @@ def _own(request: Request, ledger: Accounts, account_id: str) -> Account:
     return account
 
 
-def _key_after(error: SquinneyError | None, sent: str) -> str:
+def _form_key(error: SquinneyError | None, sent: str) -> str:
     """Return the forms' idempotency key. An error keeps the sent one, so that sending the form again is safe."""
     return sent if error and sent and not isinstance(error, KeyReused) else new_id()
 
@@ -89,7 +96,7 @@ def open_account(
         account = ledger.open(currency, amount, name=name, owner=owner, key=Key(key, f"web:{owner}"))
     except SquinneyError as error:
         typed = {"name": name, "currency": currency, "opening": opening}
-        return _index(request, ledger, error=error, typed=typed, key=key)
+        return _accounts_page(request, ledger, error=error, typed=typed, key=key)
     visitor_of(request).flash("The account is open.")
     return RedirectResponse(f"/ledger/{account['_id']}", status_code=303)
 
@@ -100,11 +107,11 @@ def transfer(
 ) -> Response:
     """Transfer money and show the source account; a form sent twice transfers once."""
     try:
-        minor = money.parsed(amount, _own(request, ledger, src)["currency"])
+        minor = money.parsed(amount, _visible_account(request, ledger, src)["currency"])
         done = ledger.transfer(src, dst, minor, memo=memo, key=Key(key, f"web:{signed_in(request)['_id']}"))
     except SquinneyError as error:
         typed = {"src": src, "dst": dst, "amount": amount, "memo": memo}
-        return _index(request, ledger, error=error, typed=typed, key=key)
+        return _accounts_page(request, ledger, error=error, typed=typed, key=key)
     visitor_of(request).flash(f"{money.formatted(done['amount'], done['currency'])} has been transferred.")
     return RedirectResponse(f"/ledger/{src}", status_code=303)
 
@@ -112,10 +119,10 @@ def transfer(
 @router.get("/{account_id}", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_account(request: Request, ledger: Ledger, account_id: str, cursor: Cursor = None) -> Response:
     """Show an account with its statement."""
-    return _account(request, ledger, account_id, cursor=cursor)
+    return _account_page(request, ledger, account_id, cursor=cursor)
 
 
-def _account(
+def _account_page(
     request: Request,
     ledger: Accounts,
     account_id: str,
@@ -123,7 +130,7 @@ def _account(
     cursor: str | None = None,
     error: SquinneyError | None = None,
 ) -> Response:
-    account = _own(request, ledger, account_id)
+    account = _visible_account(request, ledger, account_id)
     if not fits(account, ACCOUNT):
         raise Conflict(f"account {account_id} is damaged: see `squinney doctor`", account_id=account_id)
     statement = ledger.statement(account_id, cursor=cursor, limit=25)
@@ -143,10 +150,10 @@ def _account(
 @router.post("/{account_id}/close", response_class=HTMLResponse)
 def close(request: Request, ledger: Ledger, account_id: str) -> Response:
     """Close an empty account."""
-    _own(request, ledger, account_id)
+    _visible_account(request, ledger, account_id)
     try:
         ledger.close(account_id)
     except SquinneyError as error:
-        return _account(request, ledger, account_id, error=error)
+        return _account_page(request, ledger, account_id, error=error)
     visitor_of(request).flash("The account is closed.")
     return RedirectResponse(f"/ledger/{account_id}", status_code=303)

@@ -122,7 +122,7 @@ def _print_address(listener: socket.socket, systems: Assembled) -> None:
 def _run(site: object, listener: socket.socket, *, end: Callable[[], None]) -> None:
     import uvicorn
 
-    from squinney.service.connections import CarefulProtocol
+    from squinney.service.connections import HeaderLimitProtocol
 
     # A page's thread releases the interpreter lock about a dozen times, whenever it waits for MongoDB or the network.
     # By default, a thread that renders would then keep the lock for 5 ms each time.
@@ -131,7 +131,7 @@ def _run(site: object, listener: socket.socket, *, end: Callable[[], None]) -> N
     gc.freeze()  # the collector need not scan the loaded modules again
     config = uvicorn.Config(
         site,  # type: ignore[arg-type]
-        http=CarefulProtocol,
+        http=HeaderLimitProtocol,
         log_config=None,  # uvicorn's lines use our format
         log_level="warning",
         proxy_headers=False,  # it would trust all local callers; `ForwardedMiddleware` trusts the configured proxies

@@ -75,7 +75,7 @@ def run_job(context: typer.Context, name: str) -> None:
     """Run a job now, unless a worker is running it; exit with 1 if it fails."""
     with open_systems(context) as systems:
         worker = Worker(systems.db, assembly.jobs(systems.systems))
-        worker.enrol()
+        worker.register_jobs()
         outcome = worker.run(name, even_if_not_due=True)
         last = next(job.last for job in statuses(systems.db, assembly.jobs(systems.systems)) if job.name == name)
     if outcome is None:

@@ -83,12 +83,12 @@ class Worker:
 
     def work(self) -> None:
         """Run due jobs until `stop()`; errors of MongoDB are logged, and the worker tries again."""
-        enrolled = False
+        are_registered = False
         while not self._stop.is_set():
             try:
-                if not enrolled:
-                    self.enrol()
-                    enrolled = True
+                if not are_registered:
+                    self.register_jobs()
+                    are_registered = True
                 for name in self.due():
                     self._begin(name)
             except (SquinneyError, PyMongoError) as error:
@@ -96,7 +96,7 @@ class Worker:
             self._stop.wait(random.uniform(0.5, 1.0) * self._look_every_seconds)
 
     @operation()
-    def enrol(self) -> None:
+    def register_jobs(self) -> None:
         """Create the missing records of jobs; such a job is due immediately.
 
         Atomic: one upsert per job.

@@ -56,7 +56,7 @@ class ApiKeyMiddleware:
             return
         try:
             presented = _presented(header(scope, b"authorization"))
-            known = self._keys.remembered(presented)
+            known = self._keys.find_cached(presented)
             key: ApiKey = known if known is not None else await run_in_threadpool(self._keys.find, presented)
         except KeyRefused:
             self._count(self._by_address, client_address(scope))

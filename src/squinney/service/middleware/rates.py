@@ -14,7 +14,7 @@ from squinney.service.middleware.limits import EXEMPT
 BURST_SECONDS = 10
 MOST_NAMES = 50_000
 REFUSAL_BURST_SECONDS = 0.3
-LONGEST_HELD_SECONDS = 3.0
+LONGEST_DELAY_SECONDS = 3.0
 
 
 class RateLimited(TooManyRequests):
@@ -51,13 +51,13 @@ class Pace:
         self._due_at = 0.0
 
     def wait_seconds(self, now: float) -> float:
-        """Return how long the next event must wait, at most `LONGEST_HELD_SECONDS`."""
+        """Return how long the next event must wait, at most `LONGEST_DELAY_SECONDS`."""
         if not self._per_second:
             return 0.0
         due_at = max(self._due_at, now)
         wait = due_at - REFUSAL_BURST_SECONDS - now
-        if wait >= LONGEST_HELD_SECONDS:  # further ones all wait this long, so that the delay is bounded
-            return LONGEST_HELD_SECONDS
+        if wait >= LONGEST_DELAY_SECONDS:  # further ones all wait this long, so that the delay is bounded
+            return LONGEST_DELAY_SECONDS
         self._due_at = due_at + 1 / self._per_second
         return max(wait, 0.0)
 

@@ -1,4 +1,4 @@
-"""`squinney content` as a person runs it."""
+"""The commands of `squinney content`."""
 
 from __future__ import annotations
 

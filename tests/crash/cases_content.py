@@ -1,4 +1,4 @@
-"""Content under the sweep."""
+"""The crash cases of content."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BOTH: tuple[Mode, ...] = ("native", "two-phase")
 
 
 def _age(db: Db) -> None:
-    """Uploads have been silent, notices are due, freezes have lasted too long."""
+    """Make all uploads stalled, all removals due and all freezes expired."""
     db["content.uploads"].update_many({}, {"$set": {"seen": LONG_AGO}})
     db["content.removals"].update_many({}, {"$set": {"due_at": LONG_AGO}})
     frozen = {"metadata.discussion.frozen": {"$exists": True}}
@@ -120,16 +120,16 @@ def _uploaded_whole_or_not_at_all(db: Db, state: Any) -> None:
     try:
         node = _nodes(db).by_path("/pic")
     except UnknownNode:
-        _nothing_stored(db, 0)
+        _require_files(db, 0)
         return
     assert b"".join(_photos(db).open(node, "original").read()) == NEW
-    _nothing_stored(db, 2)
+    _require_files(db, 2)
 
 
-def _nothing_stored(db: Db, but: int) -> None:
-    """After the sweep there is no file and no chunk too many."""
+def _require_files(db: Db, number: int) -> None:
+    """Require that only this number of files, their chunks and no uploads are stored."""
     files = list(db["content.assets.files"].find())
-    assert len(files) == but
+    assert len(files) == number
     chunks = sum(-(-file["length"] // file["chunkSize"]) for file in files)
     assert db["content.assets.chunks"].count_documents({}) == chunks
     assert db["content.uploads"].count_documents({}) == 0
@@ -147,11 +147,11 @@ def _replace(db: Db, mode: Mode, state: Any) -> None:
 def _old_or_new_whole(db: Db, state: Any) -> None:
     assert b"".join(_photos(db).open(state, "original").read()) in (OLD, NEW)
     assert b"".join(_photos(db).open(state).read())
-    _nothing_stored(db, 2)
+    _require_files(db, 2)
 
 
 def _silent_upload(db: Db) -> Any:
-    """A photo that was replaced, and an upload that died."""
+    """Prepare a photo that was replaced, and an upload that died."""
     photo = _photo(db)
     _photos(db).replace(io.BytesIO(NEW), photo)
     receiver = uploads.Receiver(db, by="ada", chunk_bytes=CHUNK)

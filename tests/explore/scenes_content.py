@@ -1,4 +1,4 @@
-"""Content: pages that several change, and discussions under them."""
+"""Scenes of content: concurrent changes of nodes and discussions."""
 
 from __future__ import annotations
 

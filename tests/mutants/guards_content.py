@@ -33,7 +33,7 @@ NODES = [
         "folders above the new parent are not moved during a move",
         'guard=route(node["metadata"]),',
         "guard={},",
-        _GUARDS + "test_two_moves_that_overlap_make_no_circle",
+        _GUARDS + "test_two_overlapping_moves_make_no_cycle",
     ),
     _rule(
         "a node with children is not removed",
@@ -144,7 +144,7 @@ COMMENTS = [
         "only the newest claim freezes a discussion",
         'mine = {**discussed.filter, **discussed.guard, "metadata.discussion.claimed": epoch}',
         "mine = {**discussed.filter, **discussed.guard}",
-        "test_of_two_conversions_that_meet_the_later_claim_counts",
+        "test_of_two_concurrent_conversions_the_later_claim_wins",
     ),
     _convert(
         "only the conversion that froze a discussion switches it",

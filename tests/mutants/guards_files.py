@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.guard import guards_of
 
 _FOLDERS = "tests/systems/content/test_folders.py"
-_CALLED = "test_whatever_files_are_called_and_say_of_themselves_they_come_in"
+_CALLED = "test_all_forms_of_names_and_front_matter_are_imported"
 
 _render = guards_of("squinney.content.nodes.render", "tests/systems/content/test_render.py")
 _feed = guards_of("squinney.content.nodes.feeds", "tests/api/test_content.py")
@@ -38,7 +38,7 @@ RENDERING = [
         "a text whose rendering failed is rendered again",
         "            del self._rendering[key]\n",
         "",
-        "test_many_who_want_the_same_wait_for_the_first",
+        "test_concurrent_requests_for_one_text_render_it_once",
     ),
 ]
 FEEDS = [
@@ -72,7 +72,7 @@ MEDIA = [
         "an animation keeps its frames",
         "_animation(image, frames) if frames > 1 else _still(image)",
         "_still(image)",
-        "test_what_moves_goes_on_moving",
+        "test_animations_keep_their_frames",
     ),
     _moving(
         "a truncated GIF is refused",
@@ -102,13 +102,13 @@ MEDIA = [
         "an MP4's metadata is blanked",
         "            _blank_metadata(self._pending, header, size, METADATA)\n        self",
         "            pass\n        self",
-        "test_the_place_is_blanked_wherever_the_pieces_end",
+        "test_metadata_is_blanked_wherever_the_pieces_end",
     ),
     _place(
         "an MP4's metadata tracks are blanked",
         ' or (kind == b"trak" and _handler(body, at + header, at + size) == b"meta")',
         "",
-        "test_the_place_is_blanked_wherever_the_pieces_end",
+        "test_metadata_is_blanked_wherever_the_pieces_end",
     ),
     _webm(
         "a WebM's tags are blanked",
@@ -156,20 +156,20 @@ FOLDERS = [
         "%20 in a link is a space",
         "    return unquote(path), rest\n",
         "    return path, rest\n",
-        "test_links_lead_to_where_the_files_have_gone",
+        "test_links_to_imported_files_are_rewritten",
     ),
     _links(
         "links in definitions and HTML are rewritten",
         "    for pattern in (INLINE, DEFINITION, HTML):\n",
         "    for pattern in (INLINE,):\n",
-        "test_links_lead_to_where_the_files_have_gone",
+        "test_links_to_imported_files_are_rewritten",
         "test_addresses_are_found_in_all_their_forms_and_not_in_code",
     ),
     _export(
         "an exported folder never has the name of a file next to it",
         "            while inner in taken:",
         "            while False:",
-        "test_a_page_and_a_folder_of_the_name_of_its_file_go_out_and_in",
+        "test_a_folder_named_like_the_file_of_a_page_is_exported_and_imported",
     ),
 ]
 

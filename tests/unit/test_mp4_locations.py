@@ -1,4 +1,4 @@
-"""Videos lose the place where they were taken, and nothing else."""
+"""MP4 videos lose their metadata, and nothing else."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def through(body: bytes, sizes: list[int]) -> bytes:
 
 @given(st.lists(st.integers(1, 200)), st.booleans())
 @settings(deadline=None, max_examples=60)
-def test_the_place_is_blanked_wherever_the_pieces_end(sizes: list[int], long: bool) -> None:
+def test_metadata_is_blanked_wherever_the_pieces_end(sizes: list[int], long: bool) -> None:
     before = film(long=long)
     after = through(before, sizes)
     assert len(after) == len(before)
@@ -55,7 +55,7 @@ def test_the_place_is_blanked_wherever_the_pieces_end(sizes: list[int], long: bo
 
 @given(st.binary(max_size=300), st.lists(st.integers(1, 50)))
 @settings(deadline=None, max_examples=100)
-def test_whatever_comes_is_as_long_afterwards(body: bytes, sizes: list[int]) -> None:
+def test_the_length_never_changes(body: bytes, sizes: list[int]) -> None:
     assert len(through(body, sizes)) == len(body)
     assert len(through(b"\0\0\0\0moov" + body, sizes)) == len(body) + 8
 

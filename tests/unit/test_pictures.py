@@ -1,4 +1,4 @@
-"""What becomes of pictures: frames, cuts, brands, and memory."""
+"""Pictures: animations, truncated files, formats and memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def moving(kind: str, size: tuple[int, int] = (40, 30), frames: int = 3) -> byte
 
 
 @pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG"])
-def test_what_moves_goes_on_moving(kind: str) -> None:
+def test_animations_keep_their_frames(kind: str) -> None:
     found = media.picture(io.BytesIO(moving(kind)))
     assert (found.web_type, found.width, found.height, found.web_width, found.web_height) == (
         "image/webp",
@@ -93,7 +93,7 @@ def test_a_small_file_of_many_pixels_takes_little_more_memory_than_its_pixels() 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_a_large_picture_is_turned_as_a_small_one_is(orientation: int) -> None:
-    """Large ones are made smaller in strips first."""
+    """Large images are reduced in strips first."""
     colours = []
     for side in (400, 6_600):
         image = Image.new("RGB", (side, 120), "blue")

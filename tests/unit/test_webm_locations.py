@@ -21,7 +21,7 @@ def element(kind: bytes, body: bytes, width: int = 8, *, endless: bool = False) 
 
 
 def film(width: int, *, streamed: bool) -> bytes:
-    """As a recorder writes it: tags before the pictures, and, once they are known, behind them."""
+    """Return a video as a recorder writes it: with tags before the frames, and again after them."""
     place = element(SIMPLE, element(NAME, b"LOCATION") + element(TEXT, PLACE))
     tags = element(TAGS, element(TAG, place), width)
     pictures = element(CLUSTER, element(BLOCK, b"pictures" * 9), endless=streamed)
@@ -39,7 +39,7 @@ def through(body: bytes, sizes: list[int]) -> bytes:
 
 
 def elements(body: bytes) -> list[tuple[bytes, bytes]]:
-    """Read by the rules of the format, apart from the code that is tested; goes into segments and endless elements."""
+    """Parse the elements independently of the tested code, with those in segments and in elements without a size."""
     found, at = [], 0
     while at < len(body):
         start = at
@@ -73,7 +73,7 @@ def test_tags_become_void_wherever_the_pieces_end(sizes: list[int], width: int, 
 
 @given(st.binary(max_size=300), st.lists(st.integers(1, 50)))
 @settings(deadline=None, max_examples=100)
-def test_whatever_comes_is_as_long_afterwards(body: bytes, sizes: list[int]) -> None:
+def test_the_length_never_changes(body: bytes, sizes: list[int]) -> None:
     assert len(through(element(HEAD, b"webm") + body, sizes)) == len(body) + 16
 
 
@@ -82,7 +82,7 @@ def test_tags_without_an_end_are_refused() -> None:
         WebmBlanker().feed(element(HEAD, b"webm") + element(TAGS, PLACE, endless=True))
 
 
-def test_uploads_of_both_kinds_of_video_lose_the_place() -> None:
+def test_uploads_of_both_kinds_of_video_lose_the_gps_position() -> None:
     assert isinstance(blanker_for("video/webm"), WebmBlanker)
     assert blanker_for("video/mp4")
     assert blanker_for("image/png") is None

@@ -1,4 +1,4 @@
-"""A site in each transaction mode."""
+"""Fixtures: a database with content's collections, and nodes in both transaction modes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ADA: Author = {"_id": "ada", "name": "Ada"}
 BEN: Author = {"_id": "ben", "name": "Ben"}
 
 
-class Hand:
-    """A clock that moves when told."""
+class ManualClock:
+    """A clock that moves only when a test moves it."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
@@ -31,13 +31,13 @@ class Hand:
 
 
 @pytest.fixture
-def hand() -> Hand:
-    return Hand()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture(params=["native", "two-phase"])
 def mode(request: pytest.FixtureRequest) -> Mode:
-    """Every test that asks for it runs in both modes."""
+    """Each transaction mode: tests with this fixture run in both."""
     return request.param
 
 
@@ -49,18 +49,18 @@ def site(prepared: Prepared) -> Db:
 
 @pytest.fixture
 def a_page(monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many comments a stored page takes before the next begins: ten, so that few posts fill several."""
+    """Reduce the comments of a stored page to ten, so that few posts fill several pages; return the number."""
     for module in (paged, conversion):
         monkeypatch.setattr(module, "COMMENTS_A_PAGE", 10)
     return 10
 
 
 @pytest.fixture
-def nodes(site: Db, mode: Mode, hand: Hand) -> Nodes:
-    return Nodes(site, transactions=Transactions(site, mode, timeout_seconds=20), clock=hand)
+def nodes(site: Db, mode: Mode, clock: ManualClock) -> Nodes:
+    return Nodes(site, transactions=Transactions(site, mode, timeout_seconds=20), clock=clock)
 
 
 @pytest.fixture
 def plain_nodes(site: Db) -> Nodes:
-    """In the default mode, by the real clock."""
+    """Nodes in the default transaction mode, with the real clock."""
     return Nodes(site)

@@ -1,4 +1,4 @@
-"""Whether a feed keeps the rules of its format: a schema, and what a schema cannot say."""
+"""Validation of RSS and Atom feeds: a schema, and rules that a schema cannot express."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCHEMAS = {kind: etree.RelaxNG(file=str(Path(__file__).parent / "rules" / f"{kin
 
 
 def broken_rules(body: bytes, kind: Literal["rss", "atom"]) -> list[str]:
-    """What is wrong with the feed; nothing where it is valid."""
+    """Return the rules that the feed breaks; empty if it is valid."""
     root = etree.fromstring(body, etree.XMLParser(resolve_entities=False, no_network=True))
     schema = SCHEMAS[kind]
     found = [] if schema.validate(root) else [f"line {error.line}: {error.message}" for error in schema.error_log]
@@ -25,9 +25,9 @@ def _of_rss(root: Any) -> list[str]:
     guids = Counter(guid.text for guid in root.iter("guid"))
     found = [f"the guid {guid} names {times} items" for guid, times in guids.items() if times > 1]
     for date in [*root.iter("pubDate"), *root.iter("lastBuildDate")]:
-        said = date.text.split(",")[0]
-        if f"{parsedate_to_datetime(date.text):%a}" != said:
-            found.append(f"{date.text} was no {said}")
+        weekday = date.text.split(",")[0]
+        if f"{parsedate_to_datetime(date.text):%a}" != weekday:
+            found.append(f"{date.text} was not a {weekday}")
     for guid in root.iter("guid"):
         if guid.get("isPermaLink") != "false" and not guid.text.startswith("http"):
             found.append(f"the guid {guid.text} is no link, and does not say so")

@@ -19,7 +19,7 @@ def jpeg(colour: Any = "red", size: tuple[int, int] = (64, 48), **options: Any) 
 
 
 def noise(side: int) -> bytes:
-    """A JPEG that does not compress, for files of many chunks."""
+    """Return a JPEG of noise, which does not compress, for files of many chunks."""
     target = io.BytesIO()
     grains = random.Random(side).randbytes(side * side)  # the same in every process
     Image.frombytes("L", (side, side), grains).convert("RGB").save(target, "JPEG", quality=95)
@@ -27,7 +27,7 @@ def noise(side: int) -> bytes:
 
 
 def jpeg_from_a_camera() -> bytes:
-    """Held upright, taken in Paris."""
+    """Return a JPEG with EXIF: rotated by the camera, and with a GPS position in Paris."""
     exif = Image.Exif()
     exif[0x0112] = 6
     exif[0x010F] = "Camera"
@@ -37,7 +37,7 @@ def jpeg_from_a_camera() -> bytes:
 
 
 def png_header(width: int, height: int) -> bytes:
-    """A PNG that claims to be that large, with a few bytes of pixels."""
+    """Return a PNG whose header claims this size, with only a few bytes of pixels."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))

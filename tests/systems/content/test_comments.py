@@ -1,4 +1,4 @@
-"""One suite over the three strategies, in both transaction modes."""
+"""Comments: one suite for the three strategies, in both transaction modes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def strategy(request: pytest.FixtureRequest) -> Strategy:
 
 @pytest.fixture
 def ticks() -> Callable[[], datetime]:
-    """Many comments within one second, microseconds apart."""
+    """A clock for comments that are microseconds apart, within one second."""
     number = count()
     return lambda: datetime(2026, 11, 15, 12, 21, 8, tzinfo=UTC) + timedelta(microseconds=7 * next(number))
 
@@ -55,7 +55,7 @@ def node(site: Db) -> Node:
 
 
 def walk(comments: Comments, node: Node | str, limit: int, order: Any = "chronological") -> list[Any]:
-    """Every comment, page by page."""
+    """Return all comments, read page by page."""
     found, cursor = [], None
     while True:
         page = comments.page(node, cursor, limit, order)
@@ -293,7 +293,7 @@ def test_a_thread_has_a_greatest_depth(comments: Comments, node: Node) -> None:
 
 
 def _patiently(work: Callable[[], object]) -> None:
-    """The server's small cache may be full of what other tests wrote; then it refuses 13 MB for a while."""
+    """Retry: the server's small cache may be full of other tests' data, and then it refuses 13 MB for a while."""
     for _ in range(100):
         try:
             work()

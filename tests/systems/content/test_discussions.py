@@ -1,4 +1,4 @@
-"""Crowds, conversions, moderation and erasure, over the three strategies."""
+"""Concurrent posts, conversions, moderation and erasure, in the three strategies."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def node(site: Db) -> Node:
 
 
 @heavy
-def test_many_writers_lose_double_or_misplace_nothing(site: Db, node: Node, strategy: Strategy, mode: Mode) -> None:
+def test_many_writers_lose_duplicate_or_misplace_no_comment(
+    site: Db, node: Node, strategy: Strategy, mode: Mode
+) -> None:
     comments = Comments(site, strategy, transactions=Transactions(site, mode, timeout_seconds=60))
     barrier = threading.Barrier(WRITERS)
 
@@ -62,7 +64,7 @@ def test_many_writers_lose_double_or_misplace_nothing(site: Db, node: Node, stra
         return [posted(f"{number}-{turn}") for turn in range(TURNS)]
 
     def posted(text: str) -> str:
-        """In two phases they go there one after the other, and whoever waits for long is told to try again."""
+        """Retry a post: two-phase runs wait for each other, and one that waits too long raises `Busy`."""
         while True:
             with suppress(Busy):
                 return comments.post(node["_id"], ADA, text)["slug"]
@@ -84,7 +86,7 @@ def test_many_writers_lose_double_or_misplace_nothing(site: Db, node: Node, stra
         assert [comment["_id"] for comment in found] == sorted(comment["_id"] for comment in found)
 
 
-def test_who_writes_while_a_page_becomes_full_still_writes_there_up_to_twice_its_measure(
+def test_a_page_that_becomes_full_takes_concurrent_posts_up_to_twice_its_size(
     site: Db, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     comments = Comments(site, "paged")
@@ -347,7 +349,7 @@ def test_a_persons_list_shows_nothing_that_a_conversion_left(site: Db, node: Nod
     assert [comment["text"] for comment in comments.by_author("ada").items] == ["stays"]
 
 
-def test_no_word_of_a_person_stays_anywhere(site: Db, node: Node, strategy: Strategy, mode: Mode) -> None:
+def test_no_text_of_a_person_remains(site: Db, node: Node, strategy: Strategy, mode: Mode) -> None:
     comments = Comments(site, strategy, transactions=Transactions(site, mode))
     posted = comments.post(node, ADA, "a secret", key=Key("k", "ada"))
     assert comments.post(node, ADA, "a secret", key=Key("k", "ada")) == posted
@@ -506,7 +508,7 @@ def test_a_key_holds_when_the_discussion_is_converted(site: Db, node: Node, stra
 
 
 def test_a_slug_that_belongs_to_another_is_not_taken_for_a_repeat(site: Db, node: Node) -> None:
-    """As when two keys make the same slug."""
+    """As if two keys gave the same slug."""
     comments = Comments(site)
     comments.post(node["_id"], BEN, "his", key=Key("k", "s"))
     site["transactions"].delete_many({})
@@ -515,7 +517,7 @@ def test_a_slug_that_belongs_to_another_is_not_taken_for_a_repeat(site: Db, node
 
 
 @pytest.mark.parametrize(("source", "to"), [("paged", "separate"), ("separate", "paged"), ("embedded", "separate")])
-def test_of_two_conversions_that_meet_the_later_claim_counts(
+def test_of_two_concurrent_conversions_the_later_claim_wins(
     site: Db, node: Node, source: Strategy, to: Strategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     comments = Comments(site, source)

@@ -1,4 +1,4 @@
-"""A folder of Markdown and pictures becomes a site, and the site the same folder."""
+"""Import and export of folders with Markdown files and pictures."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "in"
 
 
-def test_a_folder_goes_in_and_comes_out_the_same(site: Db, folder: Path, tmp_path: Path) -> None:
+def test_an_exported_folder_equals_the_imported_one(site: Db, folder: Path, tmp_path: Path) -> None:
     nodes, photos = Nodes(site), Photos(site)
     first = Importer(nodes, photos, ADA)
     first.import_folder(folder, None)
@@ -120,7 +120,7 @@ def test_a_second_run_brings_tags_times_and_pictures_up_to_date(site: Db, folder
     assert imported(site, folder) == {"unchanged": 5}
 
 
-def test_what_is_hidden_or_below_a_page_goes_out_and_in(site: Db, tmp_path: Path) -> None:
+def test_hidden_nodes_and_children_of_pages_are_exported_and_imported(site: Db, tmp_path: Path) -> None:
     nodes, photos = Nodes(site), Photos(site)
     first = nodes.create(None, "first", "folder", "First", ADA)
     page = nodes.create(first, "page", "basic-page", "Page", ADA, {"text": "    indented\n\n---\n"}, published=utcnow())
@@ -150,7 +150,7 @@ def test_two_files_of_one_address_are_refused(site: Db, tmp_path: Path) -> None:
         imported(site, tmp_path)
 
 
-def test_a_mark_of_byte_order_hides_no_front_matter(site: Db, tmp_path: Path) -> None:
+def test_a_byte_order_mark_does_not_hide_the_front_matter(site: Db, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("---\ntitle: Marked\n---\ntext", encoding="utf-8-sig")
     (tmp_path / "b.md").write_text("---\n---\ntext")
     imported(site, tmp_path)
@@ -165,7 +165,7 @@ def test_names_become_slugs() -> None:
     assert slug_of("北京").startswith("n-")
 
 
-def test_whatever_files_are_called_and_say_of_themselves_they_come_in(site: Db, tmp_path: Path) -> None:
+def test_all_forms_of_names_and_front_matter_are_imported(site: Db, tmp_path: Path) -> None:
     texts = {
         "日本語.md": "---\ntags: [C#, a/b]\n---\nx",
         "long.markdown": "+++\ntitle = 'From TOML'\ntags = ['t']\ndate = 2020-01-02\n+++\ntext\n",
@@ -201,7 +201,7 @@ def test_nothing_is_written_where_any_file_is_wrong_and_all_are_named(site: Db, 
     assert site["content.nodes"].count_documents({}) == 0
 
 
-def test_links_lead_to_where_the_files_have_gone(site: Db, tmp_path: Path) -> None:
+def test_links_to_imported_files_are_rewritten(site: Db, tmp_path: Path) -> None:
     (tmp_path / "sub" / "img").mkdir(parents=True)
     (tmp_path / "a cat.jpg").write_bytes(jpeg("red"))
     (tmp_path / "sub" / "img" / "dog.jpg").write_bytes(jpeg("blue"))
@@ -242,7 +242,7 @@ def test_addresses_are_found_in_all_their_forms_and_not_in_code(before: str, aft
     assert links.rewritten(before, lambda address: "NEW" if address == "x" else None) == after
 
 
-def test_a_page_and_a_folder_of_the_name_of_its_file_go_out_and_in(site: Db, tmp_path: Path) -> None:
+def test_a_folder_named_like_the_file_of_a_page_is_exported_and_imported(site: Db, tmp_path: Path) -> None:
     nodes, photos = Nodes(site), Photos(site)
     first = nodes.create(None, "first", "folder", "First", ADA)
     nodes.create(first, "a", "basic-page", "A", ADA)

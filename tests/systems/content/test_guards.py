@@ -1,4 +1,4 @@
-"""Guards of a site that decide when two meet, each shown by letting the other pass at the worst moment."""
+"""Guards against concurrent changes: each test lets another operation run at the worst moment."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_move_keeps_what_was_saved_meanwhile(site: Db, node: Node, mode: Mode,
     assert list(find_problems(site)) == []
 
 
-def test_two_moves_that_overlap_make_no_circle(site: Db, mode: Mode, mongod: Embedded) -> None:
+def test_two_overlapping_moves_make_no_cycle(site: Db, mode: Mode, mongod: Embedded) -> None:
     nodes = Nodes(site)
     one = nodes.create(None, "one", "folder", "One", ADA)
     other = nodes.create(None, "other", "folder", "Other", ADA)

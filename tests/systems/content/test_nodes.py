@@ -1,4 +1,4 @@
-"""What nodes do and refuse, in both transaction modes."""
+"""Nodes, in both transaction modes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from tests.systems.content.conftest import ADA, BEN, Hand
+from tests.systems.content.conftest import ADA, BEN, ManualClock
 
 from squinney.content import ANYBODY, EditConflict, Nodes, NotEmpty, SlugTaken, UnknownNode, Viewer
 from squinney.content.nodes.documents import MOST_DEPTH, MOST_TAGS, MOST_TEXT
@@ -118,10 +118,10 @@ def test_an_unknown_nonce_is_a_conflict_without_a_base(nodes: Nodes) -> None:
     assert (caught.value.base, caught.value.yours) == (None, {"title": "Two"})
 
 
-def test_history_holds_every_version_and_restores_any(nodes: Nodes, hand: Hand) -> None:
+def test_history_holds_every_version_and_restores_any(nodes: Nodes, clock: ManualClock) -> None:
     page = nodes.create(None, "page", "basic-page", "One", ADA, {"text": "first"})
     for number in range(2, 6):
-        hand.forward(minutes=1)
+        clock.forward(minutes=1)
         page = nodes.edit(page, page["metadata"]["nonce"], {"title": f"No {number}", "detail": {"text": "x"}}, by=BEN)
     versions = nodes.history(page, limit=3)
     assert [revision["version"] for revision in versions.items] == [5, 4, 3]
@@ -151,8 +151,8 @@ def test_tags_need_no_nonce(nodes: Nodes) -> None:
     assert nodes.change_tags(page, remove=["t1"], add=["z"])["metadata"]["tags"][-2:] == [f"t{MOST_TAGS - 2}", "z"]
 
 
-def test_a_scheduled_node_appears_at_its_time_and_nowhere_before(nodes: Nodes, hand: Hand) -> None:
-    blog = nodes.create(None, "blog", "blog", "Blog", ADA, published=hand.now)
+def test_a_scheduled_node_appears_at_its_time_and_nowhere_before(nodes: Nodes, clock: ManualClock) -> None:
+    blog = nodes.create(None, "blog", "blog", "Blog", ADA, published=clock.now)
     entry = nodes.create(blog, "soon", "blog-entry", "Soon", ADA, tags=["new"])
     lists: list[Callable[[], list[Any]]] = [
         lambda: nodes.recent(blog, viewer=ANYBODY).items,
@@ -161,7 +161,7 @@ def test_a_scheduled_node_appears_at_its_time_and_nowhere_before(nodes: Nodes, h
         lambda: nodes.tagged("new").items,
         lambda: nodes.children(blog, viewer=ANYBODY).items,
     ]
-    nodes.publish(entry, hand.now + timedelta(hours=1))
+    nodes.publish(entry, clock.now + timedelta(hours=1))
     for _ in range(2):
         assert [items() for items in lists] == [[], [], [], [], []]
         for read in (nodes.by_path, lambda path, viewer: nodes.by_id(entry["_id"], viewer=viewer)):
@@ -169,20 +169,20 @@ def test_a_scheduled_node_appears_at_its_time_and_nowhere_before(nodes: Nodes, h
                 read("/blog/soon", viewer=ANYBODY)
         assert [node["_id"] for node in nodes.unpublished(blog, viewer=EDITOR).items] == [entry["_id"]]
         assert nodes.unpublished(blog, viewer=ANYBODY).items == []
-        hand.forward(minutes=59)
-    hand.forward(minutes=-58)
-    hand.forward(minutes=1)
+        clock.forward(minutes=59)
+    clock.forward(minutes=-58)
+    clock.forward(minutes=1)
     assert all(len(items()) == 1 for items in lists)
     assert nodes.by_path("/blog/soon", viewer=ANYBODY)["_id"] == entry["_id"]
     nodes.unpublish(entry)
     assert [items() for items in lists] == [[], [], [], [], []]
 
 
-def test_recent_is_newest_first_and_paged(nodes: Nodes, hand: Hand) -> None:
-    blog = nodes.create(None, "blog", "blog", "Blog", ADA, published=hand.now)
+def test_recent_is_newest_first_and_paged(nodes: Nodes, clock: ManualClock) -> None:
+    blog = nodes.create(None, "blog", "blog", "Blog", ADA, published=clock.now)
     for number in range(7):
-        hand.forward(minutes=number % 2)
-        nodes.create(blog, f"e{number}", "blog-entry", f"E{number}", ADA, published=hand.now)
+        clock.forward(minutes=number % 2)
+        nodes.create(blog, f"e{number}", "blog-entry", f"E{number}", ADA, published=clock.now)
     seen: list[str] = []
     cursor = None
     while True:
@@ -195,11 +195,11 @@ def test_recent_is_newest_first_and_paged(nodes: Nodes, hand: Hand) -> None:
     assert seen[-1] == "e0"
 
 
-def test_access_is_inherited_and_obeyed_everywhere(nodes: Nodes, hand: Hand) -> None:
-    team = nodes.create(None, "team", "folder", "Team", ADA, published=hand.now)
-    inner = nodes.create(team, "inner", "folder", "Inner", ADA, published=hand.now)
-    secret = nodes.create(inner, "secret", "basic-page", "Secret", ADA, tags=["x"], published=hand.now)
-    public = nodes.create(inner, "public", "basic-page", "Public", ADA, tags=["x"], published=hand.now)
+def test_access_is_inherited_and_obeyed_everywhere(nodes: Nodes, clock: ManualClock) -> None:
+    team = nodes.create(None, "team", "folder", "Team", ADA, published=clock.now)
+    inner = nodes.create(team, "inner", "folder", "Inner", ADA, published=clock.now)
+    secret = nodes.create(inner, "secret", "basic-page", "Secret", ADA, tags=["x"], published=clock.now)
+    public = nodes.create(inner, "public", "basic-page", "Public", ADA, tags=["x"], published=clock.now)
     nodes.set_access(team, {"read": ["role:team"], "edit": ["user:tim"]})
     nodes.set_access(public, {"read": ["everyone"], "edit": []})
     member, tim = Viewer("mia", frozenset({"team"})), Viewer("tim")
@@ -236,11 +236,11 @@ def test_access_is_inherited_and_obeyed_everywhere(nodes: Nodes, hand: Hand) -> 
     assert seen(ANYBODY) == [["public", "secret"]] * 3
 
 
-def test_what_is_below_a_scheduled_node_or_a_draft_waits_for_it(nodes: Nodes, hand: Hand) -> None:
-    year = nodes.create(None, "year", "folder", "Year", ADA, published=hand.now)
-    guide = nodes.create(year, "guide", "folder", "Guide", ADA, published=hand.now + timedelta(hours=1))
-    part = nodes.create(guide, "part", "folder", "Part", ADA, published=hand.now)
-    page = nodes.create(part, "one", "basic-page", "One", BEN, tags=["t"], published=hand.now)
+def test_nodes_below_a_draft_or_scheduled_node_are_hidden(nodes: Nodes, clock: ManualClock) -> None:
+    year = nodes.create(None, "year", "folder", "Year", ADA, published=clock.now)
+    guide = nodes.create(year, "guide", "folder", "Guide", ADA, published=clock.now + timedelta(hours=1))
+    part = nodes.create(guide, "part", "folder", "Part", ADA, published=clock.now)
+    page = nodes.create(part, "one", "basic-page", "One", BEN, tags=["t"], published=clock.now)
     nodes.set_access(page, {"read": ["everyone"], "edit": ["role:editor"]})
 
     def seen(viewer: Viewer) -> list[bool]:
@@ -253,7 +253,7 @@ def test_what_is_below_a_scheduled_node_or_a_draft_waits_for_it(nodes: Nodes, ha
 
     assert seen(ANYBODY) == [False] * 4
     assert seen(EDITOR) == seen(Viewer("ben")) == [True] * 4
-    hand.forward(hours=1)
+    clock.forward(hours=1)
     assert seen(ANYBODY) == [True] * 4
     nodes.unpublish(guide)
     assert seen(ANYBODY) == [False] * 4
@@ -267,14 +267,14 @@ def _found(read: Callable[[], object]) -> bool:
     return True
 
 
-def test_publishing_again_keeps_the_time(nodes: Nodes, hand: Hand) -> None:
+def test_publishing_again_keeps_the_time(nodes: Nodes, clock: ManualClock) -> None:
     then = datetime(2019, 5, 6, 7, 8, 9, 123_000, tzinfo=UTC)
     old = nodes.create(None, "old", "basic-page", "Old", ADA, published=then)
     assert nodes.publish(old)["metadata"]["published"] == then
-    soon = nodes.create(None, "soon", "basic-page", "Soon", ADA, published=hand.now + timedelta(days=1))
+    soon = nodes.create(None, "soon", "basic-page", "Soon", ADA, published=clock.now + timedelta(days=1))
     draft = nodes.create(None, "draft", "basic-page", "Draft", ADA)
-    assert [nodes.publish(node)["metadata"]["published"] for node in (soon, draft)] == [hand.now, hand.now]
-    assert nodes.publish(old, hand.now)["metadata"]["published"] == hand.now
+    assert [nodes.publish(node)["metadata"]["published"] for node in (soon, draft)] == [clock.now, clock.now]
+    assert nodes.publish(old, clock.now)["metadata"]["published"] == clock.now
 
 
 def test_a_page_is_filled_past_what_is_hidden(plain_nodes: Nodes) -> None:
@@ -311,11 +311,11 @@ def test_a_move_takes_everything_below_along(nodes: Nodes) -> None:
     assert nodes.by_path("/new")["metadata"]["num_children"] == 0
 
 
-def test_an_old_path_leads_to_the_new_one(nodes: Nodes, hand: Hand) -> None:
-    old = nodes.create(None, "old", "folder", "Old", ADA, published=hand.now)
-    new = nodes.create(None, "new", "folder", "New", ADA, published=hand.now)
-    page = nodes.create(old, "page", "folder", "Page", ADA, published=hand.now)
-    nodes.create(page, "below", "basic-page", "Below", ADA, published=hand.now)
+def test_an_old_path_leads_to_the_new_one(nodes: Nodes, clock: ManualClock) -> None:
+    old = nodes.create(None, "old", "folder", "Old", ADA, published=clock.now)
+    new = nodes.create(None, "new", "folder", "New", ADA, published=clock.now)
+    page = nodes.create(old, "page", "folder", "Page", ADA, published=clock.now)
+    nodes.create(page, "below", "basic-page", "Below", ADA, published=clock.now)
     nodes.move(page, new, "renamed")
     assert nodes.moved_to("/old/page/below", viewer=ANYBODY) == "/new/renamed/below"
     nodes.move(nodes.by_path("/new/renamed/below"), None, "top")
@@ -329,10 +329,10 @@ def test_an_old_path_leads_to_the_new_one(nodes: Nodes, hand: Hand) -> None:
             nodes.moved_to(path)
 
 
-def test_a_place_leads_to_what_is_there_now_else_to_what_was_there_last(nodes: Nodes, hand: Hand) -> None:
+def test_a_path_leads_to_its_current_node_else_to_the_last_one(nodes: Nodes, clock: ManualClock) -> None:
     first = nodes.create(None, "place", "basic-page", "First", ADA)
     nodes.move(first, None, "first")
-    hand.forward(minutes=1)
+    clock.forward(minutes=1)
     second = nodes.create(None, "place", "basic-page", "Second", ADA)
     assert nodes.moved_to("/place") == "/place"
     nodes.move(second, None, "second")

@@ -1,4 +1,4 @@
-"""Photos: streamed, checked, replaced without a gap, swept without a rest."""
+"""Photos: upload, checks, replacement and sweep."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def whole(photos: Photos, node: Any, rendition: Any = "original") -> bytes:
 
 
 def stored(site: Db) -> tuple[int, int, int]:
-    """How many files, chunks and uploads there are."""
+    """Return the numbers of files, chunks and uploads."""
     names = ("content.assets.files", "content.assets.chunks", "content.uploads")
     files, chunks, records = (site[name].count_documents({}) for name in names)
     return files, chunks, records
 
 
 def let_time_pass(site: Db) -> None:
-    """Everything that waits is due."""
+    """Make all scheduled removals due."""
     long_ago = server_now(site) - timedelta(days=1)
     site["content.removals"].update_many({}, {"$set": {"due_at": long_ago}})
     site["content.uploads"].update_many({}, {"$set": {"seen": long_ago}})
@@ -76,7 +76,7 @@ def test_a_photo_comes_back_byte_for_byte(photos: Photos, site: Db) -> None:
     assert Image.open(io.BytesIO(whole(photos, node, "web"))).format == "JPEG"
 
 
-def test_the_web_gets_it_upright_and_without_the_place(photos: Photos) -> None:
+def test_the_rendition_is_upright_and_without_the_gps_position(photos: Photos) -> None:
     node = photos.upload(io.BytesIO(jpeg_from_a_camera()), None, "pic", author=ADA)
     assert (node["metadata"]["detail"]["width"], node["metadata"]["detail"]["height"]) == (40, 80)
     web = Image.open(io.BytesIO(whole(photos, node, "web")))
@@ -301,8 +301,8 @@ def test_an_upload_that_was_given_up_cannot_finish(photos: Photos, site: Db) -> 
 
 
 @pytest.mark.parametrize("lost", ["original", "web"])
-def test_chunks_that_a_failover_took_back_are_noticed(photos: Photos, site: Db, lost: str) -> None:
-    """They had been acknowledged by one member only."""
+def test_chunks_rolled_back_by_a_failover_are_detected(photos: Photos, site: Db, lost: str) -> None:
+    """The chunks were acknowledged by one member only."""
     finish = chunks.ChunkWriter.finish
 
     def rolled_back(writer: chunks.ChunkWriter) -> str:
@@ -321,7 +321,7 @@ def test_chunks_that_a_failover_took_back_are_noticed(photos: Photos, site: Db, 
     assert site["content.nodes"].count_documents({}) == 0
 
 
-def test_a_chunk_on_its_way_does_not_arrive_behind_a_clean_up(photos: Photos, site: Db) -> None:
+def test_a_chunk_being_sent_does_not_arrive_after_a_clean_up(photos: Photos, site: Db) -> None:
     insert, left = chunks.ChunkWriter._insert, threading.Event()
 
     def slow(writer: chunks.ChunkWriter, batch: list[Any]) -> None:
@@ -345,7 +345,7 @@ def test_a_chunk_on_its_way_does_not_arrive_behind_a_clean_up(photos: Photos, si
     assert stored(site) == (0, 0, 0)
 
 
-def test_a_living_upload_is_left_alone(photos: Photos, site: Db) -> None:
+def test_an_active_upload_is_not_given_up(photos: Photos, site: Db) -> None:
     class Watched(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
             assert sweep.sweep_uploads(site)["uploads given up"] == 0
@@ -369,7 +369,7 @@ def test_an_unknown_outcome_is_left_to_the_sweep(photos: Photos, site: Db) -> No
     assert whole(photos, node) == jpeg()
 
 
-def test_a_removed_photo_is_swept_with_all_that_hung_on_it(photos: Photos, site: Db) -> None:
+def test_a_removed_photo_is_swept_with_its_files_and_comments(photos: Photos, site: Db) -> None:
     node = photos.upload(io.BytesIO(jpeg()), None, "pic", author=ADA)
     photos.remove(node)
     with pytest.raises(UnknownNode):

@@ -1,4 +1,4 @@
-"""The kill test: editors in several processes, killed at random, then the jobs, then every promise."""
+"""The kill test: workers in several processes are killed at random, then the jobs run and all promises are checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_editors_killed_at_random_break_no_promise(mongod: Embedded) -> None:
 
 
 def test_the_proof_sees_what_is_broken(site: Db) -> None:
-    """A promise that could not be seen broken would prove nothing."""
+    """Each promise is broken once, and the proof must report it."""
     nodes, comments, photos = Nodes(site), Comments(site), Photos(site, chunk_bytes=2_000)
     page = nodes.create(None, "page", "basic-page", "P", ADA)
     comments.post(page, ADA, "twice")

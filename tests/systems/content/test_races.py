@@ -1,4 +1,4 @@
-"""Many hands on the same nodes."""
+"""Races between many threads on the same nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EDITORS = 200 if IN_FULL else 60
 
 
 def outcomes(attempts: list[Callable[[], Any]], threads: int) -> list[Any]:
-    """What each attempt returned or raised, all let loose together."""
+    """Run all attempts at once; return the result or error of each."""
 
     def outcome(attempt: Callable[[], Any]) -> Any:
         try:
@@ -84,7 +84,7 @@ def test_a_slug_has_one_winner(nodes: Nodes, site: Db) -> None:
     assert site["content.revisions"].count_documents({}) == 2
 
 
-def test_a_place_has_one_winner_among_moves(nodes: Nodes) -> None:
+def test_of_concurrent_moves_to_one_path_one_wins(nodes: Nodes) -> None:
     target = nodes.create(None, "target", "folder", "T", ADA)
     pages = [nodes.create(None, f"p{number}", "basic-page", "P", ADA) for number in range(8)]
     results = outcomes([lambda page=page: nodes.move(page, target, "same") for page in pages], threads=8)
@@ -93,7 +93,7 @@ def test_a_place_has_one_winner_among_moves(nodes: Nodes) -> None:
     assert nodes.by_path("/target")["metadata"]["num_children"] == 1
 
 
-def test_moves_into_each_other_make_no_circle(nodes: Nodes) -> None:
+def test_moves_into_each_other_make_no_cycle(nodes: Nodes) -> None:
     for number in range(5):
         a = nodes.create(None, f"a{number}", "folder", "A", ADA)
         b = nodes.create(None, f"b{number}", "folder", "B", ADA)

@@ -1,4 +1,4 @@
-"""What people type is harmless, and still reads well."""
+"""Rendering: no script survives, and valid Markdown is rendered correctly."""
 
 from __future__ import annotations
 
@@ -177,8 +177,8 @@ def test_what_was_rendered_is_kept_until_other_texts_need_the_room(monkeypatch: 
     assert len(calls) == 55
 
 
-def test_many_who_want_the_same_wait_for_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page that many open when it is new is rendered once; what fails is tried again by the next."""
+def test_concurrent_requests_for_one_text_render_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that many threads need at once is rendered once; a failed one is rendered again by the next."""
     monkeypatch.setattr(render, "CACHE", render.RenderCache(1 << 20))
     text, go, calls = "- a\n" * 500, threading.Event(), []
 
@@ -198,7 +198,7 @@ def test_many_who_want_the_same_wait_for_the_first(monkeypatch: pytest.MonkeyPat
     assert render.CACHE._rendering == {}
 
 
-def test_what_takes_long_is_told_without_a_parser() -> None:
+def test_costly_texts_are_recognised_without_a_parser() -> None:
     assert not markup.is_costly("A page of *prose* with a [link](x).\n\n" * 60)
     for costly in ("|a" * 20 + "\n" + "|-" * 20 + "\n" + "x\n" * 200, "*a* " * 600, "- a\n" * 400, "[" * 1_001):
         assert markup.is_costly(costly)
@@ -210,8 +210,8 @@ def test_the_first_words_of_a_text_never_cost_what_its_table_would(monkeypatch: 
     assert render.summary(table).startswith("Words first.")
 
 
-def test_the_first_to_render_may_be_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A parser without its rules would leave the text as it is, or never end."""
+def test_the_first_use_of_a_parser_may_be_concurrent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A parser that is used before its rules are compiled would not render, or would never return."""
     for first in (render._pages, render._comments):
         first.cache_clear()
         parser = first()
@@ -223,7 +223,7 @@ def test_the_first_to_render_may_be_several(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture(scope="session")
 def commonmark_examples(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """The specification's examples, out of the source archive of markdown-it-py, which is not ours to keep."""
+    """Return the examples of the specification from markdown-it-py's source archive, which we do not commit."""
     folder = tmp_path_factory.mktemp("commonmark")
     command = [
         sys.executable,
@@ -261,7 +261,7 @@ def _examples(archive: Path) -> list[dict[str, Any]]:
 
 
 def _normal(html: str) -> str:
-    """White space inside an empty block says nothing; the specification's own runner drops it too."""
+    """Drop whitespace in empty blocks, as the specification's own test runner does."""
     return html.replace("<blockquote>\n</blockquote>", "<blockquote></blockquote>")
 
 

@@ -1,4 +1,4 @@
-"""Each problem is created, seen, and mended where that is possible."""
+"""Each kind of problem is created, reported, and repaired if possible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONG = {"due_at": None}
 
 @pytest.fixture
 def full(site: Db) -> Db:
-    """A bit of everything."""
+    """A database with nodes, photos and comments of all strategies."""
     nodes = Nodes(site)
     folder = nodes.create(None, "folder", "folder", "F", ADA)
     Photos(site).upload(io.BytesIO(jpeg()), folder, "pic", author=ADA)
@@ -84,7 +84,7 @@ BREAKS: list[tuple[str, bool, Callable[[Db], Any]]] = [
 @pytest.mark.parametrize(
     ("code", "repairable", "damage"), BREAKS, ids=[f"{c}-{n}" for n, (c, _, _) in enumerate(BREAKS)]
 )
-def test_a_problem_is_seen_and_mended(full: Db, code: str, repairable: bool, damage: Callable[[Db], Any]) -> None:
+def test_a_problem_is_reported_and_repaired(full: Db, code: str, repairable: bool, damage: Callable[[Db], Any]) -> None:
     damage(full)
     found = [problem for problem in find_problems(full) if problem.code == code]
     assert found, code

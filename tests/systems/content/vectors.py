@@ -1,4 +1,4 @@
-"""Attempts to run a script through text: classics, broken markup, and markup that browsers repair into danger."""
+"""XSS vectors: classic ones, broken markup, and markup that becomes dangerous when browsers repair it."""
 
 XSS = [
     "<script>alert(1)</script>",

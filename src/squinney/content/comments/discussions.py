@@ -82,10 +82,7 @@ class Storage(Protocol):
         ...
 
     def change(self, discussed: DiscussedNode, comment: Comment, fields: Document, *, counted: int = 0) -> None:
-        """Set fields of a comment if it has not changed since it was read; add `counted` to the number of comments.
-
-        Raises: `Stale`.
-        """
+        """Set fields of a comment and add `counted` to the node's count; raise `Stale` if it has changed."""
         ...
 
     def remove(self, discussed: DiscussedNode, comment: Comment) -> None:
@@ -130,10 +127,7 @@ def slug_segment(node_id: str, key: Key) -> str:
 def new_comment(
     node_id: str, author: Author, text: str, parent: Comment | None, now: datetime, segment: str | None = None
 ) -> Comment:
-    """Return a new comment, dated after its parent; the last segment of its slug is random unless given.
-
-    Raises: `LimitReached` if the thread would become too deep.
-    """
+    """Return a new comment, dated after its parent, or raise `LimitReached`. Without `segment`, its slug is random."""
     if parent is not None:
         if parent["slug"].count("/") + 2 > MOST_COMMENT_DEPTH:
             raise LimitReached(f"threads may be at most {MOST_COMMENT_DEPTH} levels deep", limit=MOST_COMMENT_DEPTH)

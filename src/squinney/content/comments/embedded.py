@@ -48,7 +48,6 @@ class Embedded:
         return [public(comment) for comment in found["items"]]
 
     def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
-        """Return the comment with this slug, or None."""
         return self._one(discussed, {"slug": slug})
 
     def _one(self, discussed: DiscussedNode, wanted: Document) -> Comment | None:
@@ -147,7 +146,6 @@ class Embedded:
             raise
 
     def all(self, discussed: DiscussedNode) -> Iterator[Comment]:
-        """Yield all comments in chronological order."""
         yield from self._cut(discussed, "_id", None, 2**31 - 1)
 
 

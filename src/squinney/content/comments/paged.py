@@ -52,7 +52,6 @@ class Paged:
         return Page([public(comment) for _, comment in items[:limit]], next_)
 
     def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
-        """Return the comment with this slug, or None."""
         where = queries.PAGE_OF(**discussed.epoch_key, slug=slug)
         found = self._db[PAGES].find_one(where, {"comments": {"$elemMatch": {"slug": slug}}})
         return public(found["comments"][0]) if found else None

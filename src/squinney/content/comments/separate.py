@@ -6,14 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from squinney.content.comments import queries
-from squinney.content.comments.discussions import (
-    DiscussedNode,
-    Order,
-    node_step,
-    post_once,
-    public,
-    reply_refused,
-)
+from squinney.content.comments.discussions import DiscussedNode, Order, node_step, post_once, public, reply_refused
 from squinney.content.comments.documents import COMMENTS, Comment
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.schema import Db, Document
@@ -39,7 +32,6 @@ class Separate:
         return page_from(list(found), query.sort, limit=limit).map(public)
 
     def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
-        """Return the comment with this slug, or None."""
         found = self._db[COMMENTS].find_one(queries.COMMENT(**discussed.epoch_key, slug=slug))
         return public(found) if found else None
 
@@ -90,7 +82,6 @@ class Separate:
         self._transactions.run("remove-comment", steps)
 
     def all(self, discussed: DiscussedNode) -> Iterator[Comment]:
-        """Yield all comments in chronological order."""
         for comment in queries.CHRONOLOGICAL.find(self._db, **discussed.epoch_key, bounds={}):
             yield public(comment)
 

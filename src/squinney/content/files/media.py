@@ -46,12 +46,9 @@ class Picture:
 
 
 def content_type(head: bytes, kind: str) -> str:
-    """Return the content type that the first bytes of a file show.
-
-    Raises: `BadMedia` if a node of this kind may not have a file of this type.
-    """
+    """Return the content type that the first bytes show, or raise `BadMedia` if this kind of node may not have it."""
     found = next((type_ for mark, at, type_ in SIGNATURES if head[at : at + len(mark)] == mark), None)
-    if found == "video/mp4":  # a family of formats, told apart by the brand after the signature
+    if found == "video/mp4":  # a family of formats, distinguished by the brand after the signature
         found = BRANDS.get(head[8:12], found)
     accepted = sorted({type_ for _, _, type_ in SIGNATURES if type_.startswith(KINDS[kind])})
     if found not in accepted:
@@ -61,10 +58,7 @@ def content_type(head: bytes, kind: str) -> str:
 
 
 def picture(file: IO[bytes]) -> Picture:
-    """Decode the whole image, which proves that it is complete, and make its rendition.
-
-    Raises: `BadMedia` for an image that is broken, truncated or too large.
-    """
+    """Decode the whole image and make its rendition; raise `BadMedia` if it is broken, truncated or too large."""
     try:  # imported here, because nodes and comments work without Pillow
         from squinney.content.files import pictures
     except ModuleNotFoundError as error:

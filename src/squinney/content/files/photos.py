@@ -116,7 +116,6 @@ class Photos:
 
             def build() -> Plan:
                 above = self._nodes.parent_for(parent, viewer)
-                node["metadata"]["parent_id"] = above["_id"] if above else None
                 return Plan([*node_rules.create_steps(node, above), *receiver.finish_steps()], result=node)
 
             return cast(Node, self._transactions.run("upload-photo", build).result)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from gridfs import GridFSBucket
@@ -30,7 +30,7 @@ from squinney.transactions import Step
 
 HEAD_BYTES = 4_096
 DIGEST_BYTES = 1 << 20
-MP4, WEBM = "video/mp4", "video/webm"
+BLANKERS: dict[str, Callable[[], VideoBlanker]] = {"video/mp4": Mp4Blanker, "video/webm": WebmBlanker}
 HEARTBEAT_SECONDS = 30
 SETTLED_WITHIN_SECONDS = 10
 
@@ -125,10 +125,7 @@ class Receiver:
         return {"width": found.width, "height": found.height, "web": web}
 
     def _heartbeat(self, *, now: bool = False) -> None:
-        """Update the upload record's `seen` at most every 30 seconds, or `now`.
-
-        Raises: `UploadLost` if the record was deleted by the sweep.
-        """
+        """Update the record's `seen` every 30 seconds, or `now`; raise `UploadLost` if the sweep has deleted it."""
         if not now and time.monotonic() - self._seen < HEARTBEAT_SECONDS:
             return
         self._seen = time.monotonic()
@@ -138,10 +135,7 @@ class Receiver:
             raise _given_up()
 
     def _require_all_chunks(self, file_id: str, length: int) -> None:
-        """Wait until a majority of members has all chunks, because their writes waited for one member only.
-
-        Raises: `UploadLost` if chunks are still missing after ten seconds.
-        """
+        """Wait until a majority has all chunks, which one member has acknowledged, or raise `UploadLost`."""
         chunks = self._db.get_collection(CHUNKS, read_concern=ReadConcern("majority"))
         until = time.monotonic() + SETTLED_WITHIN_SECONDS
         while True:
@@ -183,9 +177,7 @@ def _given_up() -> UploadLost:
 
 def blanker_for(type_: str) -> VideoBlanker | None:
     """Return a filter that blanks the metadata of a video of this type; None for images."""
-    if type_ == MP4:
-        return Mp4Blanker()
-    return WebmBlanker() if type_ == WEBM else None
+    return BLANKERS[type_]() if type_ in BLANKERS else None
 
 
 def sha256_as_stored(stream: Stream, kind: str) -> str:

@@ -94,18 +94,15 @@ def _inherited(node_id: str, known: Mapping[str, Document | None], top: Access, 
     at: str | None = node_id
     for _ in range(MOST_DEPTH + 2):
         if at is None:
-            return _restricted(access or top, is_open)
+            access = access or top
+            break
         node = known.get(at)
-        if node is None:  # nodes below a missing parent are hidden
+        if node is None:  # below a missing parent, only a node with access of its own is visible
             break
         access = access or node["metadata"].get("access")
         is_open = is_open and (at == node_id or is_published(node["metadata"], now))
         at = node["metadata"]["parent_id"]
-    return _restricted(access or NOBODY, is_open)
-
-
-def _restricted(access: Access, is_open: bool) -> Access:
-    """Return the access unchanged if all ancestors are published, else without readers."""
+    access = access or NOBODY
     return access if is_open else {"read": [], "edit": access["edit"]}
 
 

@@ -20,10 +20,7 @@ BATCH = 1_000
 
 
 def parts_of(path: str) -> list[str]:
-    """Return the slugs of a path.
-
-    Raises: `UnknownNode` for a path that no node can have, `Invalid`.
-    """
+    """Return the slugs of a path, or raise `UnknownNode` for a path that no node can have."""
     parts = [part for part in checks.text(path, "path", most=4_000).split("/") if part]
     if not 1 <= len(parts) <= MOST_DEPTH:
         raise UnknownNode(f"there is no node at {path!r}")
@@ -44,10 +41,7 @@ def plan(
     viewer: Viewer,
     now: datetime,
 ) -> Plan:
-    """Return the plan of a move; the moved node is its result.
-
-    Raises: `UnknownNode`, `Forbidden`, `SlugTaken`, `Invalid`, `LimitReached`.
-    """
+    """Return the plan of a move; the moved node is its result."""
     current = visible_nodes.editable(node, viewer)
     above = visible_nodes.parent_for(parent, viewer)
     folders = [above, *visible_nodes.ancestors(above)] if above else []

@@ -86,7 +86,6 @@ class Nodes:
 
         def build() -> Plan:
             above = self._visible.parent_for(parent, viewer)
-            node["metadata"]["parent_id"] = above["_id"] if above else None
             return Plan(rules.create_steps(node, above), result=node)
 
         return cast(Node, self._transactions.run("create-node", build).result)

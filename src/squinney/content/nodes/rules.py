@@ -189,7 +189,8 @@ def route(metadata: Mapping[str, Any]) -> Document:
 
 
 def create_steps(node: Node, parent: Node | None) -> list[Step]:
-    """Return the steps that insert a node and its first revision, and count the child in its parent."""
+    """Set the node's parent; return the steps that insert it and its first revision, and count it in the parent."""
+    node["metadata"]["parent_id"] = parent["_id"] if parent else None
     taken = slug_taken(node["metadata"]["slug"])
     return [
         *([children_step(parent, 1)] if parent else []),

@@ -28,10 +28,7 @@ class VisibleNodes:
     # ---- one node ----
 
     def current(self, node: Node | str) -> Node:
-        """Return the current node: looked up by parent and slug if these are known, else, or after a move, by id.
-
-        Raises: `UnknownNode`.
-        """
+        """Return the current node, found by parent and slug if these are known and still valid, else by id."""
         node_id = rules.id_of(node)
         if not isinstance(node, str) and "metadata" in node:
             found = self._db[NODES].find_one({**rules.filter_of(node), "txn_stub": None}, WITHOUT_COMMENTS)
@@ -127,10 +124,7 @@ class VisibleNodes:
         raise Forbidden("you may not edit this node")
 
     def parent_for(self, parent: Node | str | None, viewer: Viewer) -> Node | None:
-        """Return the current parent document if the viewer may create nodes below it; None is the top level.
-
-        Raises: `UnknownNode`, `Forbidden`, `LimitReached` if the tree would become too deep.
-        """
+        """Return the current parent if the viewer may create nodes below it; None is the top level."""
         above = self.current(parent) if parent is not None else None
         access = self.access_of(above)
         if not viewer.may("edit", access, above):

@@ -6,7 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import Mock
 
 import pytest
@@ -23,6 +23,7 @@ from squinney.mongo import schema
 from squinney.mongo.connect import client_for, operation, server_now
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Collection, Db, Document
+from squinney.testing import Audit
 from squinney.transactions import (
     AlreadyExists,
     Busy,
@@ -82,6 +83,15 @@ def move(beans: int = 3, note: str = "n") -> list[Step]:
         Step(JARS, "b", give={"$inc": {"beans": beans}}, shared=True),
         Step("notes", note, insert={"beans": beans}),
     ]
+
+
+@pytest.mark.parametrize(("prefer", "commits"), [("native", 1), ("two-phase", 0)])
+def test_in_the_mode_auto_an_operation_chooses_how_it_runs(
+    jars: Db, audit: Audit, prefer: Literal["native", "two-phase"], commits: int
+) -> None:
+    Transactions(audit.db).run("move", move(), prefer=prefer)
+    assert jars.jars.find_one({"_id": "b"}, {"_id": 0, "beans": 1}) == {"beans": 3}
+    assert sum(command.startswith("commitTransaction") for command in audit.round_trips()) == commits
 
 
 def beans(db: Db) -> list[int]:

@@ -34,8 +34,8 @@ class Transactions:
     """Runs multi-document operations, each completely or not at all.
 
     The mode "native" uses one MongoDB transaction. "two-phase" uses the book's protocol, for hot documents and very
-    large operations. "auto" leaves the choice to Squinney, which uses native. Processes in different modes may change
-    the same documents. Steps that change or pass on a unique value use one MongoDB transaction in every mode.
+    large operations. "auto" is native unless a run prefers two-phase. Processes in different modes may change the same
+    documents. Steps that change or pass on a unique value use one MongoDB transaction in every mode.
 
     `timeout_seconds` limits a run. `recover()` waits for `margin_seconds` after a run's deadline, since clocks differ
     between servers, and keeps tombstones for `tombs_for_seconds`.
@@ -68,12 +68,13 @@ class Transactions:
         *,
         key: str | Key | None = None,
         arguments: Mapping[str, Any] | None = None,
+        prefer: Literal["native", "two-phase"] = "native",
     ) -> Outcome:
         """Run all steps or none.
 
         `steps` may be a callable that builds the steps: it is called again if a step is refused with `Stale`. With a
         `key`, which belongs to its scope and to `kind`, the operation happens once: a repeat with the same `arguments`
-        returns the first outcome, even if the callable now raises an error.
+        returns the first outcome, even if the callable now raises an error. `prefer` is the mode that "auto" uses.
 
         Atomic: native: the transaction's commit. Two-phase: the update that changes the record from new to commit.
         After a crash: native: nothing remains. Two-phase: markers and takes, until `recover()` finishes or undoes them.
@@ -81,18 +82,19 @@ class Transactions:
         `Unavailable`: if `outcome_unknown` is true, a repeat with the key returns the outcome.
         """
         record = records.key_record(kind, key, arguments)
+        mode = prefer if self._mode == "auto" else self._mode
         with operation(self._timeout_seconds):
             until = time.monotonic() + seconds_left() * attempts.SHARE_FOR_WAITING
             while True:
                 try:
-                    return self._attempt(kind, steps, record, until)
+                    return self._attempt(kind, steps, record, mode, until)
                 except Stale:
                     if not callable(steps) or time.monotonic() >= until:
                         raise
                     time.sleep(random.uniform(0, 0.02))
 
     def _attempt(
-        self, kind: str, steps: Steps | Callable[[], Steps], key: records.KeyRecord | None, until: float
+        self, kind: str, steps: Steps | Callable[[], Steps], key: records.KeyRecord | None, mode: str, until: float
     ) -> Outcome:
         try:
             built = steps() if callable(steps) else steps
@@ -102,7 +104,7 @@ class Transactions:
             raise
         plan = built if isinstance(built, Plan) else Plan(built)
         run = native.run
-        if self._mode == "two-phase" and not self._constraints.need_native(plan.steps):
+        if mode == "two-phase" and not self._constraints.need_native(plan.steps):
             run = partial(two_phase.run, margin_seconds=self._margin_seconds)
         return run(self._db, kind, plan, key, until=until, keep_keys_seconds=self._keep_keys_seconds)
 

@@ -213,7 +213,7 @@ GUARDS = [
     ),
     _yaml_and_json(
         "a file cannot declare more things than the limit",
-        "if len(blueprint.things) > MOST_THINGS:",
+        "if len(self._blueprint.things) > MOST_THINGS:",
         "if False:",
         "test_aliases_that_expand_to_thousands_of_things_are_refused",
     ),

@@ -1,4 +1,4 @@
-"""The guarantees of a connection, and what becomes of the driver's errors."""
+"""The guarantees of a connection, and the translation of the driver's errors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_without_a_uri_the_embedded_server_runs_until_the_connection_closes(tmp_
 
 @contextmanager
 def bare_server(folder: Path, *arguments: str) -> Iterator[str]:
-    """A mongod that nobody has made a replica set; its socket's path, quoted for a URI."""
+    """Run a mongod whose replica set is not initiated; yield its socket's path, quoted for a URI."""
     places.claim(folder)
     socket = places.socket_for(folder)
     process.start(

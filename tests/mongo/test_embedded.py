@@ -1,4 +1,4 @@
-"""The embedded server: shared, outliving its users, and clear about why it cannot run."""
+"""The embedded server: it is shared, outlives its users, and explains why it cannot run."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ def test_a_folder_for_sockets_that_others_could_enter_is_not_used(tmp_path, take
 
 
 def _fake(tmp_path: Path, script: str, *, version: str = "echo 'db version v6.0.5'; exit 0") -> Path:
-    """A mongod that gives its version and then does what `script` says; `$log` is its log."""
+    """Write a fake mongod that prints a version and then runs `script`; `$log` is its log."""
     path = tmp_path / "mongod"
     path.write_text(
         "#!/bin/sh\n"
@@ -381,7 +381,7 @@ def test_newer_data(folder, tmp_path):
     assert "SQUINNEY_MONGOD" in sentence
 
 
-def test_a_folder_of_somebody_else(tmp_path):
+def test_a_folder_of_another_user(tmp_path):
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     if os.geteuid() == 0:

@@ -1,4 +1,4 @@
-"""A plain `MongoClient(uri)` will do: every public class and function pins what it rests on by itself."""
+"""A plain `MongoClient(uri)` is enough: every public class and function sets the guarantees it needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WRITES = {"insert", "update", "delete", "findAndModify"}
 
 
 class Careless(monitoring.CommandListener):
-    """Remembers commands that left their guarantees to the client. In a transaction they are the transaction's."""
+    """Records commands without guarantees of their own. In a transaction those of the transaction apply."""
 
     def __init__(self) -> None:
         self.commands: list[str] = []
@@ -45,13 +45,13 @@ class Careless(monitoring.CommandListener):
 
 @pytest.fixture
 def careless() -> Careless:
-    """What was sent without guarantees."""
+    """The commands that were sent without guarantees."""
     return Careless()
 
 
 @pytest.fixture
 def plain(mongod: Embedded, careless: Careless) -> Iterator[MongoClient[Document]]:
-    """A client as the driver's tutorial makes it."""
+    """A client as in the driver's tutorial."""
     with MongoClient(mongod.uri, event_listeners=[careless]) as client:
         yield client
 
@@ -60,7 +60,7 @@ def plain(mongod: Embedded, careless: Careless) -> Iterator[MongoClient[Document
 
 
 def public_classes() -> dict[str, type]:
-    """Those that take a `db`, of every package that says what is public, and of the patterns."""
+    """Return the public classes and functions with a `db` parameter, of all packages and of the patterns."""
     found: dict[str, type] = {}
     for info in pkgutil.walk_packages(squinney.__path__, "squinney."):
         if info.name.startswith("squinney.testing"):  # it looks at databases as they are
@@ -92,7 +92,7 @@ def test_every_public_class_pins_its_database(plain, name):
 
 
 def required(kind: type, db: Db) -> dict[str, Any]:
-    """What a class needs beside the database."""
+    """Return the arguments that a class needs in addition to the database."""
     known = {
         "comments": lambda: content.Comments(db),
         "payments": lambda: commerce.TestGateway(db),
@@ -108,7 +108,7 @@ def required(kind: type, db: Db) -> dict[str, Any]:
 
 
 def held_by(value: Any, seen: set[int]) -> Iterator[Database[Any] | Collection[Any]]:
-    """Every database and collection that an object of ours reaches."""
+    """Yield every database and collection that one of our objects refers to."""
     if id(value) in seen:
         return
     seen.add(id(value))

@@ -1,4 +1,4 @@
-"""`squinney.connect` and `squinney.prepare`: what a program begins with."""
+"""`squinney.connect` and `squinney.prepare`, which every program calls first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declared collections: applied once or often, and compared with what is there."""
+"""Declared collections are applied once or repeatedly, and compared with the database."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_missing_index(db):
     ],
 )
 def test_an_index_in_the_way_of_a_declared_one_is_rebuilt(db, there, wanted):
-    """The advice to rebuild led back to itself."""
+    """A rebuild must succeed where `apply` advises it."""
     db.things.create_index(**there)
     declared = [Collection("things", indexes=[wanted])]
     with pytest.raises(Conflict, match="--rebuild"):

@@ -187,7 +187,7 @@ GUARDS = [
         "a reader that is too slow gets a gap",
         "            if len(self._waiting) > self._size:\n",
         "            if False:\n",
-        "test_a_slow_reader_gets_a_gap_and_holds_up_nobody",
+        "test_a_slow_reader_gets_a_gap_and_does_not_delay_others",
     ),
     _follow(
         "a gap for each collection of which something was lost",

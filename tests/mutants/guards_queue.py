@@ -26,7 +26,7 @@ GUARDS = [
         "a dead letter is not delivered",
         '{"queue": queue, "state": "ready", "$expr"',
         '{"queue": queue, "$expr"',
-        "test_one_that_kills_its_takers_dies_too",
+        "test_a_task_that_kills_its_workers_becomes_a_dead_letter",
     ),
     _queue(
         "a queue delivers only its own tasks",
@@ -62,7 +62,7 @@ GUARDS = [
         "two processes may put a new key concurrently",
         "except DuplicateKeyError:",
         "except ZeroDivisionError:",
-        "test_two_who_put_a_key_first_at_once_both_succeed",
+        "test_two_processes_that_put_a_new_key_concurrently_both_succeed",
     ),
     _queue(
         "a body is not evaluated as an expression",
@@ -74,7 +74,7 @@ GUARDS = [
         "a task that kills its workers becomes a dead letter",
         'spent = {"$gte": [tries, self._most_tries]}',
         "spent = False",
-        "test_one_that_kills_its_takers_dies_too",
+        "test_a_task_that_kills_its_workers_becomes_a_dead_letter",
     ),
     _queue(
         "a task that fails each time becomes a dead letter",
@@ -116,7 +116,7 @@ GUARDS = [
         "an error in a handler fails only its task",
         '        except Exception as error:\n            log.exception("task %s failed',
         '        except KeyError as error:\n            log.exception("task %s failed',
-        "test_whatever_a_handler_says_fails_its_task_alone",
+        "test_an_error_in_a_handler_fails_only_its_task",
     ),
     _queue(
         "a body has a maximum size",
@@ -128,13 +128,13 @@ GUARDS = [
         "two processes may create a sequence concurrently",
         "except DuplicateKeyError:",
         "except ZeroDivisionError:",
-        "test_two_who_begin_a_sequence_at_once_both_get_numbers",
+        "test_two_processes_that_create_a_sequence_concurrently_both_get_numbers",
     ),
     _sequence(
         "a number is returned when a majority has stored the counter",
         'pinned(db)["sequences"]',
         'db["sequences"]',
-        "test_a_number_is_given_when_the_majority_has_counted_it",
+        "test_a_number_is_returned_when_a_majority_has_stored_the_counter",
     ),
     _sequence(
         "a forked child drops the numbers of its parent",
@@ -158,7 +158,7 @@ GUARDS = [
         "threads share one batch",
         "        with self._locks[name]:\n",
         "        if True:\n",
-        "test_threads_who_find_no_number_take_one_batch",
+        "test_threads_without_numbers_reserve_one_batch",
     ),
     _turn(
         "one thread at a time holds a fair lock",
@@ -176,7 +176,7 @@ GUARDS = [
         "releasing a fair lock notifies the next thread",
         "                if line:\n                    line[0].set()\n",
         "                if line:\n                    pass\n",
-        "test_who_leaves_lets_the_next_in",
+        "test_releasing_a_lock_notifies_the_next_thread",
     ),
     _turn(
         "unused names of fair locks are dropped",
@@ -188,7 +188,7 @@ GUARDS = [
         "a thread that has waited for long goes ahead",
         "min(LONGEST_WAIT_SECONDS, seconds_left() * SHARE_FOR_WAITING)",
         "min(60.0, seconds_left() * SHARE_FOR_WAITING)",
-        "test_who_has_waited_for_long_goes_ahead",
+        "test_a_thread_that_has_waited_for_long_goes_ahead",
     ),
     _turn(
         "waiting leaves time for the work",
@@ -200,13 +200,13 @@ GUARDS = [
         "a fair lock reports whether other threads have it",
         "crowded = len(line) > 1",
         "crowded = False",
-        "test_whoever_comes_learns_if_others_wait",
+        "test_a_lock_reports_whether_other_threads_have_it",
     ),
     _queue(
         "a task of a batch goes to one worker",
         "self._tasks.update_many({**DUE(queue=self.name), **some},",
         "self._tasks.update_many(some,",
-        "test_who_finds_tasks_that_another_takes_first_gets_none_of_them",
+        "test_a_worker_gets_no_tasks_that_another_takes_first",
     ),
     _queue(
         "only the worker that took a batch can end it",

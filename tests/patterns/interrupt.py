@@ -1,4 +1,4 @@
-"""Listeners that hold up a client's n-th write, or lose its reply."""
+"""Listeners that block a client's n-th write, or lose its reply."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from squinney.testing.crash.sweep import abort_open_transactions
 
 
 class Stall(CommandListener):
-    """Holds the n-th write back, as a process does that the machine has put to sleep."""
+    """Blocks the n-th write, like a process that is suspended."""
 
     def __init__(self, at_write: int) -> None:
         self.asleep = threading.Event()
@@ -42,7 +42,7 @@ class Stall(CommandListener):
 
 
 class HoldWhen(Stall):
-    """Holds the first write before which the condition is true, by what another client sees."""
+    """Blocks the first write before which a condition holds, as another client sees the data."""
 
     def __init__(self, condition: Callable[[], object]) -> None:
         super().__init__(0)
@@ -55,7 +55,7 @@ class HoldWhen(Stall):
 
 
 class Meanwhile(Stall):
-    """Does something else just before the first such command is sent, or the first write."""
+    """Calls a function just before the first command of a name, or the first write, is sent."""
 
     def __init__(self, act: Callable[[], object], command: str, collection: str) -> None:
         super().__init__(0)
@@ -74,7 +74,7 @@ class Meanwhile(Stall):
 
 
 class LoseReply(Stall):
-    """Lets the n-th write happen, and nobody know."""
+    """Lets the n-th write happen, but loses its reply."""
 
     def __init__(self, at_write: int, proxy: Proxy) -> None:
         super().__init__(0)
@@ -90,14 +90,14 @@ class LoseReply(Stall):
 
 @contextmanager
 def stalled_client(mongod: Embedded, db: Db, at_write: int) -> Iterator[tuple[Db, Stall]]:
-    """The database through a client that stalls at its n-th write; what it sent has arrived when this ends."""
+    """Yield the database of a client that blocks at its n-th write; all its writes have arrived when this ends."""
     with _client_with(mongod, db, Stall(at_write)) as found:
         yield found
 
 
 @contextmanager
 def held_client(mongod: Embedded, db: Db, condition: Callable[[], object]) -> Iterator[tuple[Db, Stall]]:
-    """The same, held before the first write at which the condition is true."""
+    """Yield the database of a client that blocks before the first write at which the condition holds."""
     with _client_with(mongod, db, HoldWhen(condition)) as found:
         yield found
 
@@ -106,7 +106,7 @@ def held_client(mongod: Embedded, db: Db, condition: Callable[[], object]) -> It
 def meanwhile(
     mongod: Embedded, db: Db, act: Callable[[], object], command: str = "", collection: str = ""
 ) -> Iterator[Db]:
-    """The database through a client that lets `act` happen just before its first such command, or its first write."""
+    """Yield the database of a client that calls `act` just before its first command of a name, or its first write."""
     with _client_with(mongod, db, Meanwhile(act, command, collection)) as (found, stall):
         yield found
     assert stall.asleep.is_set(), f"no {command or 'write'} on {collection} was sent"
@@ -125,7 +125,7 @@ def _client_with(mongod: Embedded, db: Db, stall: Stall) -> Iterator[tuple[Db, S
 
 @contextmanager
 def client_losing_reply(mongod: Embedded, db: Db, at_write: int) -> Iterator[Db]:
-    """The database through a client that never gets the reply to its n-th write, nor any after it."""
+    """Yield the database of a client that gets no reply to its n-th write, nor to any later one."""
     proxy = Proxy(str(mongod.socket))
     app = f"losing-{secrets.token_hex(6)}"
     with client_for(proxy.uri, event_listeners=[LoseReply(at_write, proxy)], appname=app) as client:

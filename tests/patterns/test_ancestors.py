@@ -15,7 +15,7 @@ parents = st.lists(st.integers(0, 10_000), min_size=1, max_size=12)
 
 
 def grow(db, choices):
-    """A tree in which each node's parent is one made before it, or none."""
+    """Draw a tree in which the parent of each node is an earlier node, or None."""
     db.tree.drop()
     nodes = []
     for number, choice in enumerate(choices):

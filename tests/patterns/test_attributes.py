@@ -1,4 +1,4 @@
-"""Name-value pairs: found by equality and range, several at once, with tight bounds on one index."""
+"""Name-value pairs: queries by equality and range, on several properties, with exact bounds on one index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads at one document take turns, and none is kept from its work by it."""
+"""Fair locks: threads take turns, and no thread waits too long."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_failure_passes_the_turn_on() -> None:
     assert line._waiting == {}
 
 
-def test_who_has_waited_for_long_goes_ahead() -> None:
+def test_a_thread_that_has_waited_for_long_goes_ahead() -> None:
     line, went = FairLocks(), threading.Event()
 
     def visit() -> None:
@@ -75,7 +75,7 @@ def test_waiting_leaves_time_for_the_work() -> None:
     assert 0 < left[0] < 1.5
 
 
-def test_whoever_comes_learns_if_others_wait() -> None:
+def test_a_lock_reports_whether_other_threads_have_it() -> None:
     line = FairLocks()
     with line.hold("node") as crowded:
         assert not crowded
@@ -83,7 +83,7 @@ def test_whoever_comes_learns_if_others_wait() -> None:
             assert crowded
 
 
-def test_who_leaves_lets_the_next_in() -> None:
+def test_releasing_a_lock_notifies_the_next_thread() -> None:
     line, went = FairLocks(), threading.Event()
 
     def visit() -> None:

@@ -1,4 +1,4 @@
-"""Followers: nothing missed, nothing repeated beyond the contract."""
+"""Followers miss no change, and repeat only those that the contract allows."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_named_follower_goes_on_where_it_was(ready: Db, polling: bool) -> None
 
 
 def test_a_client_with_naive_times_works(ready: Db, mongod: Embedded) -> None:
-    """It reads times without their zone."""
+    """A plain client reads naive times."""
     seen: list[Any] = []
     with MongoClient[Any](mongod.uri) as client:
         for number in (1, 2):
@@ -298,7 +298,7 @@ def test_killed_again_and_again_it_misses_nothing_and_repeats_at_most_a_batch(re
 
 
 def _life(uri: str, name: str, length: int) -> list[int]:
-    """What one follower printed before it was killed at about its `length`-th line, or had read all."""
+    """Return what a follower printed until it was killed near its `length`-th line, or had read everything."""
     process = subprocess.Popen([sys.executable, "-c", READER, uri, name, str(BATCH)], stdout=subprocess.PIPE, text=True)
     assert process.stdout
     lines: list[int] = []
@@ -332,7 +332,7 @@ def test_a_feed_serves_many_readers_with_one_thread(ready: Db) -> None:
     wait_for(lambda: feed_threads() == 0)
 
 
-def test_a_slow_reader_gets_a_gap_and_holds_up_nobody(ready: Db) -> None:
+def test_a_slow_reader_gets_a_gap_and_does_not_delay_others(ready: Db) -> None:
     feed = Feed(ready, ["notes"])
     try:
         with feed.read(size=5) as slow, feed.read(size=100) as quick:

@@ -1,4 +1,4 @@
-"""One holder at a time, by the server's clock."""
+"""Leases: one holder at a time, by the server's clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A live collection is brought up to date beside its writers, however often the run is killed."""
+"""Migrations upgrade a live collection with concurrent writers, however often the run is killed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_upgraded_is_reported_and_does_not_stop_the_rest(db):
 
 
 def test_what_python_has_no_value_for_stops_nothing(db):
-    """The server keeps the year 10000, and texts that are none; the driver cannot read them."""
+    """The server stores the year 10000 and invalid UTF-8; the driver cannot read them."""
     db.things.insert_many(boxes(6))
     db.things.update_one({"_id": 2}, {"$set": {"label": DatetimeMS(253402300800000)}})
     broken = bson.encode({"_id": 4, "type": "box", "side": 4, "edits": 0, "own": "abc"}).replace(b"abc", b"a\xffc")
@@ -158,7 +158,7 @@ def test_a_throttled_run_is_interruptible_while_it_waits(db):
 
 
 def test_no_write_of_others_is_lost(db):
-    """Six writers change documents without touching their version, while two migrations run."""
+    """Six writers change documents, but not their version, while two migrations run."""
     for _ in range(8):
         db.things.drop()
         db.things.insert_many(boxes(20))

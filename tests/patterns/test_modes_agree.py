@@ -42,7 +42,7 @@ class Second(SquinneyError):
 
 
 def outcome(db: Db, mode: transactions.Mode, plan: Sequence[Step]) -> tuple[str, list[Document]]:
-    """What the caller is told, and what the documents are then."""
+    """Return the result or error of a run, and the documents after it."""
     db.boxes.delete_many({})
     db.boxes.insert_many([dict(box) for box in START])
     try:
@@ -196,7 +196,7 @@ REFUSALS = st.sampled_from([First, Second])
 
 @st.composite
 def any_step(draw: st.DrawFn) -> Step:
-    """A step of any kind; now and then one that cannot be constructed, and then another is drawn."""
+    """Draw a step of any kind; if it cannot be constructed, draw another."""
     box, refused = draw(IDS), draw(REFUSALS)
     kind = draw(st.sampled_from(["insert", "delete", "give", "take", "guard", "floor", "ceiling"]))
     if kind == "insert":

@@ -1,4 +1,4 @@
-"""Both modes agree also where the server, the driver or the document is peculiar."""
+"""Both modes agree in unusual cases of the server, the driver or the document."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_give_refused_for_what_the_document_holds_is_the_same_beside_a_validat
 def test_what_could_be_refused_after_the_decision_is_one_transaction(
     crates: Db, step: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A unique value within an array, or by way of a nested condition; a take that is too large to be given back."""
+    """A unique value in an array, or by a nested partial filter; a take that is too large to be undone."""
     crates.deep.create_index("items.lot.sku", unique=True)
     crates.some.create_index("code", unique=True, partialFilterExpression={"$and": [{"live": True}]})
     crates.deep.insert_one({"_id": 1, "items": [{"n": 1, "lot": {}}], "beans": 2**60})
@@ -181,7 +181,7 @@ def test_what_could_be_refused_after_the_decision_is_one_transaction(
 
 
 def undecided(db: Db, state: str = "new", steps: Sequence[Document] = ()) -> ObjectId:
-    """The record of another's run."""
+    """Return the record of another run."""
     txn = ObjectId()
     db.transactions.insert_one({"_id": txn, "txn": txn, "state": state, "steps": list(steps), "due_at": LATER})
     return txn
@@ -194,7 +194,7 @@ def take(box: Any) -> list[Step]:
 
 
 @pytest.mark.parametrize("mode", ["native", "two-phase"])
-def test_nobody_is_refused_for_what_an_undecided_run_may_give_back(crates: Db, mode: Mode) -> None:
+def test_no_run_is_refused_for_an_amount_that_an_undecided_run_may_give_back(crates: Db, mode: Mode) -> None:
     at = datetime(2026, 1, 1, microsecond=123_456)  # noqa: DTZ001 - as it comes from a caller: the server cuts it
     step = {"collection": "crates", "filter": {"_id": at}, "verb": "update", "shared": True}
     txn = undecided(crates, steps=[{**step, "undo": {"$inc": {"beans": 5}}}])
@@ -205,15 +205,15 @@ def test_nobody_is_refused_for_what_an_undecided_run_may_give_back(crates: Db, m
 
 @pytest.mark.parametrize("mode", ["native", "two-phase"])
 def test_a_run_that_recover_has_just_undone_is_looked_at_again(crates: Db, mode: Mode) -> None:
-    """Between the look at the document and at the record, the record may have become that of its tombstones."""
+    """After the document was read, the run's record may have become the record of its tombstones."""
     crates.crates.insert_one({"_id": 8, "beans": 0, "txns": [undecided(crates, "tombs")]})
     with pytest.raises(Busy):
         Transactions(crates, mode, timeout_seconds=1).run("try", take(8))
 
 
 @pytest.mark.parametrize("mode", ["native", "two-phase"])
-def test_a_limit_that_gives_may_pass_refuses_nobody_for_what_may_not_come(crates: Db, mode: Mode) -> None:
-    """What a take would give back if it were undone counts against nobody: it may stay taken."""
+def test_a_limit_of_gives_does_not_count_undecided_amounts(crates: Db, mode: Mode) -> None:
+    """An undecided take may never be undone, so a give is not refused because of the amount it could return."""
     step = {"collection": "crates", "filter": {"_id": 9}, "verb": "update", "shared": True}
     txn = undecided(crates, steps=[{**step, "undo": {"$inc": {"beans": 60}}}])
     crates.crates.insert_one({"_id": 9, "beans": 50, "txns": [txn]})
@@ -245,7 +245,7 @@ def test_a_limit_that_gives_may_pass_refuses_nobody_for_what_may_not_come(crates
 def test_no_undecided_value_refuses_anybody(
     crates: Db, mode: Mode, name: str, theirs: Document, ours: Document
 ) -> None:
-    """However the index looks that it is in: with a collation, of some documents only, or sparse."""
+    """Whether its unique index has a collation, or is partial or sparse."""
     of_the_living = {"partialFilterExpression": {"live": True}, "name": "codes of the living"}
     crates.partial.create_index([("code", 1)], unique=True, **of_the_living)
     crates.partial.insert_one({"_id": 1, "code": "c"})

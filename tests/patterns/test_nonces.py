@@ -1,4 +1,4 @@
-"""Of edits made from the same version exactly one wins, and the others are told by whom they lost."""
+"""Of edits based on the same version exactly one succeeds, and the others get the version that did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages put together are the sorted list, whatever the data, the order and the page size."""
+"""All pages together are the sorted list, for any data, order and page size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typed documents of any age load as the newest version of their class, and lose nothing when saved."""
+"""Typed documents of any version load as the newest version of their class, and saving loses no fields."""
 
 from __future__ import annotations
 

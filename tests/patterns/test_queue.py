@@ -1,4 +1,4 @@
-"""Tasks handed out at least once."""
+"""Task queues: each task is delivered at least once."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_many_takers_of_some_get_each_task_once(mail: Queue, ready: Db) -> None:
     assert sorted(numbers) == list(range(60))
 
 
-def test_who_finds_tasks_that_another_takes_first_gets_none_of_them(mail: Queue, ready: Db, mongod: Embedded) -> None:
+def test_a_worker_gets_no_tasks_that_another_takes_first(mail: Queue, ready: Db, mongod: Embedded) -> None:
     mail.put({})
     with stalled_client(mongod, ready, at_write=1) as (slow, stall), ThreadPoolExecutor(1) as pool:
         late = pool.submit(Queue(slow, "mail").take_some, 5)
@@ -151,7 +151,7 @@ def test_failures_wait_longer_each_time_and_end_with_the_dead(mail: Queue) -> No
     assert mail.work(lambda task: None) == {"done": 1}
 
 
-def test_one_that_kills_its_takers_dies_too(ready: Db) -> None:
+def test_a_task_that_kills_its_workers_becomes_a_dead_letter(ready: Db) -> None:
     deadly = Queue(ready, "mail", visibility_seconds=0.01, most_tries=2)
     task_id = deadly.put({})
     for _ in range(2):
@@ -220,7 +220,7 @@ def test_put_again_before_the_last_taker_dies_keeps_it_alive(ready: Db) -> None:
     assert hasty.counts() == {"ready": 0, "dead": 0}, "and runs once"
 
 
-def test_whatever_a_handler_says_fails_its_task_alone(ready: Db) -> None:
+def test_an_error_in_a_handler_fails_only_its_task(ready: Db) -> None:
     mail = Queue(ready, "mail", backoff_seconds=60)
 
     def handle(task: Task) -> None:
@@ -291,7 +291,7 @@ def test_a_task_of_an_undecided_run_is_dummy_hash(mail: Queue, ready: Db, mongod
     assert hidden
 
 
-def test_two_who_put_a_key_first_at_once_both_succeed(own_db: Db, failing: Any) -> None:
+def test_two_processes_that_put_a_new_key_concurrently_both_succeed(own_db: Db, failing: Any) -> None:
     schema.apply(own_db, queue.COLLECTIONS)
     with failing(["update"], mode={"times": 1}, errorCode=11001):  # as the server answers the second of them
         assert Queue(own_db, "mail").put({}, key="k") == "mail/k"

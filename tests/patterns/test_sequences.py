@@ -1,4 +1,4 @@
-"""No number is ever given twice."""
+"""Sequences return no number twice."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_threads_and_instances_never_share_a_number(db, batch):
     assert max(numbers) <= 16 * 50 + 4 * batch
 
 
-def test_threads_who_find_no_number_take_one_batch(db, mongod):
+def test_threads_without_numbers_reserve_one_batch(db, mongod):
     with stalled_client(mongod, db, at_write=1) as (slow, stall), ThreadPoolExecutor(2) as pool:
         sequences = Sequences(slow, batch=10)
         first = pool.submit(sequences.next, "orders")
@@ -70,12 +70,12 @@ def test_threads_who_find_no_number_take_one_batch(db, mongod):
     assert db.sequences.find_one()["last"] == 10
 
 
-def test_two_who_begin_a_sequence_at_once_both_get_numbers(own_db, failing):
+def test_two_processes_that_create_a_sequence_concurrently_both_get_numbers(own_db, failing):
     with failing(["findAndModify"], mode={"times": 1}, errorCode=11001):  # as the server answers the second of them
         assert Sequences(own_db).take("orders", 2) == range(1, 3)
 
 
-def test_a_number_is_given_when_the_majority_has_counted_it(db, mongod):
+def test_a_number_is_returned_when_a_majority_has_stored_the_counter(db, mongod):
     seen = []
 
     class Listener(CommandListener):

@@ -1,4 +1,4 @@
-"""Guards of the protocol, each alone: what else might answer for it is out of the way."""
+"""The guards of the protocol, each tested separately: other guards that could hide its absence are disabled."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def set_record(db: Db, **fields: Any) -> None:
 
 
 def at_its_flip(jars: Db, mongod: Embedded, act: Any, *, key: str | None = None) -> Any:
-    """What comes of a run, where something happens just before it decides."""
+    """Run a plan, with a callback just before its decision; return the outcome."""
     with stalled_client(mongod, jars, FLIP) as (slow, stall), ThreadPoolExecutor(1) as pool:
         run = Transactions(slow, "two-phase", timeout_seconds=20).run
         running = pool.submit(outcome_of, lambda: run("fill", fill(), key=key, arguments={} if key else None))
@@ -65,27 +65,27 @@ def at_its_flip(jars: Db, mongod: Embedded, act: Any, *, key: str | None = None)
 # ---- deciding ----
 
 
-def test_nothing_is_decided_after_the_deadline(jars: Db, mongod: Embedded) -> None:
-    """Though nobody has rolled it back yet."""
+def test_a_run_cannot_be_committed_after_its_deadline(jars: Db, mongod: Embedded) -> None:
+    """Although it has not been rolled back yet."""
     outcome = at_its_flip(jars, mongod, lambda: set_record(jars, deadline=LONG_AGO))
     assert isinstance(outcome, TimedOut)
     assert beans(jars) == 10
 
 
-def test_nothing_is_decided_that_is_being_rolled_back(jars: Db, mongod: Embedded) -> None:
+def test_a_run_that_is_being_rolled_back_cannot_be_committed(jars: Db, mongod: Embedded) -> None:
     outcome = at_its_flip(jars, mongod, lambda: set_record(jars, state="rollback"))
     assert isinstance(outcome, TimedOut)
     assert beans(jars) == 10
 
 
-def test_a_late_run_does_not_decide_another_with_its_key(jars: Db, mongod: Embedded) -> None:
-    """It was rolled back and forgotten, and another with its key is under way."""
+def test_a_late_run_does_not_commit_another_with_its_key(jars: Db, mongod: Embedded) -> None:
+    """The late run was rolled back, and another run with its key is undecided."""
     outcome = at_its_flip(jars, mongod, lambda: set_record(jars, txn=ObjectId()), key="k")
     assert isinstance(outcome, TimedOut)
     assert (jars.transactions.find_one() or {})["state"] == "new"
 
 
-def test_what_was_decided_meanwhile_is_not_rolled_back(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_committed_meanwhile_is_not_rolled_back(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recovery that read the record before the decision comes too late."""
     with monkeypatch.context() as patch:
         patch.setattr(recovery, "finish", lambda *args: None)
@@ -101,7 +101,7 @@ def test_what_was_decided_meanwhile_is_not_rolled_back(jars: Db, monkeypatch: py
 
 
 def test_a_step_is_prepared_once(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver sends a write again whose answer was lost, and may be wrong about it after a failover."""
+    """The driver repeats a write whose reply was lost, and after a failover it may be applied twice."""
     shared = Collection("jars", escrow={"beans": "floor"})
     take = Step(shared, "a", guard={"beans": {"$gte": 3}}, take={"$inc": {"beans": -3}}, shared=True)
     prepare = two_phase._prepare_one
@@ -116,7 +116,7 @@ def test_a_step_is_prepared_once(jars: Db, monkeypatch: pytest.MonkeyPatch) -> N
     assert beans(jars) == 7
 
 
-def test_a_shared_step_waits_for_one_that_has_its_document_to_itself(jars: Db, mongod: Embedded) -> None:
+def test_a_shared_step_waits_for_an_exclusive_one(jars: Db, mongod: Embedded) -> None:
     shared = Collection("jars", escrow={"beans": "floor"})
     take = Step(shared, "a", guard={"beans": {"$gte": 3}}, take={"$inc": {"beans": -3}}, shared=True)
 
@@ -146,15 +146,15 @@ def test_shared_takes_of_two_limits_wait_for_each_other(jars: Db, mongod: Embedd
 
 
 def test_a_native_step_that_only_guards_writes(jars: Db) -> None:
-    """Or the server would see no conflict with whoever changes the document meanwhile."""
+    """Otherwise the server would detect no conflict with a concurrent change of the document."""
     before = jars.jars.find_one({"_id": "a"})
     Transactions(jars, "native").run("look", [Step("jars", "a", guard={"beans": 10}), *fill("b")])
     assert jars.jars.find_one({"_id": "a"}) != before
 
 
 @pytest.mark.parametrize("give", [None, {"$set": {"kind": "jar"}}], ids=["guards", "changes nothing"])
-def test_a_native_run_that_only_guards_meets_who_changes_it(jars: Db, mongod: Embedded, give: Any) -> None:
-    """Two runs that each guard what the other empties: in a snapshot alone, both would pass."""
+def test_a_native_run_that_only_guards_conflicts_with_changes(jars: Db, mongod: Embedded, give: Any) -> None:
+    """Two runs each guard the jar that the other empties: with snapshots alone both would succeed."""
 
     def plan(kept: str, emptied: str) -> list[Step]:
         return [
@@ -179,8 +179,8 @@ def test_a_native_run_that_only_guards_meets_who_changes_it(jars: Db, mongod: Em
     assert sorted(jar["beans"] for jar in jars.jars.find()) == [0, 5]
 
 
-def test_documents_are_taken_in_one_order(jars: Db, mongod: Embedded) -> None:
-    """Whatever the plan's: so no two runs wait for each other."""
+def test_documents_are_prepared_in_one_order(jars: Db, mongod: Embedded) -> None:
+    """Whatever the order of the plan is, so that no two runs wait for each other."""
 
     def is_marked() -> bool:
         return jars.jars.find_one({"txns.0": {"$exists": True}}) is not None
@@ -199,7 +199,7 @@ def test_a_run_has_one_step_per_document(jars: Db) -> None:
         Transactions(jars).run("fill", [*fill(), *fill()])
 
 
-def test_a_unique_value_is_handed_on(jars: Db) -> None:
+def test_a_unique_value_is_passed_on(jars: Db) -> None:
     jars.names.create_index("name", unique=True)
     jars.names.insert_one({"_id": 1, "name": "x"})
     steps = [Step("names", 2, insert={"name": "x"}), Step("names", 1, delete=True)]
@@ -219,7 +219,7 @@ def test_recovery_waits_for_the_margin(jars: Db, mongod: Embedded) -> None:
 
 
 def die_undecided(jars: Db) -> None:
-    """A run of a process that died before it could decide."""
+    """The process of the run died before the decision."""
 
     class Death(BaseException):
         pass
@@ -229,8 +229,8 @@ def die_undecided(jars: Db) -> None:
         Transactions(jars, "two-phase").run("fill", fill())
 
 
-def test_tombstones_come_before_the_undo(jars: Db, mongod: Embedded) -> None:
-    """Else a writer that was late could take again, between the undo and the tombstone."""
+def test_tombstones_are_set_before_the_undo(jars: Db, mongod: Embedded) -> None:
+    """Otherwise a late writer could take again between the undo and the tombstone."""
     die_undecided(jars)
     set_record(jars, deadline=server_now(jars), due_at=LONG_AGO)
     seen: list[Document] = []
@@ -246,7 +246,7 @@ def test_tombstones_come_before_the_undo(jars: Db, mongod: Embedded) -> None:
     assert all(jar.get("tombs") for jar in undone)
 
 
-def test_tombstones_are_kept_for_their_time(jars: Db) -> None:
+def test_tombstones_are_kept_for_the_configured_time(jars: Db) -> None:
     die_undecided(jars)
     set_record(jars, deadline=server_now(jars), due_at=LONG_AGO)
     assert Transactions(jars).recover()["rolled back"] == 1
@@ -254,8 +254,8 @@ def test_tombstones_are_kept_for_their_time(jars: Db) -> None:
     assert (jars.jars.find_one({"_id": "a"}) or {})["tombs"]
 
 
-def test_an_unknown_outcome_is_not_undone(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The write may arrive yet: whoever undoes it now would be overtaken. `recover` waits for the deadline."""
+def test_a_run_with_an_unknown_outcome_is_not_rolled_back(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The write may still arrive after an undo, so only `recover` undoes it, after the deadline."""
     insert = two_phase._insert_stubs
 
     def lose_the_answer(*args: Any) -> None:
@@ -269,8 +269,8 @@ def test_an_unknown_outcome_is_not_undone(jars: Db, monkeypatch: pytest.MonkeyPa
     assert jars.notes.count_documents({}) == 1
 
 
-def test_a_stub_is_unstubbed_by_its_own_run(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recovery that comes late finds another run's stub under the same id."""
+def test_only_its_own_run_makes_a_stub_a_document(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A late recovery finds the stub of another run under the same id."""
     with monkeypatch.context() as patch:
         patch.setattr(recovery, "finish", lambda *args: None)
         Transactions(jars, "two-phase").run("note", [Step("notes", 1, insert={})])
@@ -283,7 +283,7 @@ def test_a_stub_is_unstubbed_by_its_own_run(jars: Db, monkeypatch: pytest.Monkey
 # ---- keys ----
 
 
-def test_a_repeat_finishes_what_was_decided(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeat_finishes_a_committed_run(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(recovery, "finish", lambda *args: None)
         Transactions(jars, "two-phase").run("fill", fill(), key="k", arguments={})
@@ -291,7 +291,7 @@ def test_a_repeat_finishes_what_was_decided(jars: Db, monkeypatch: pytest.Monkey
     assert beans(jars) == 11
 
 
-def test_a_run_that_is_not_decided_has_no_outcome(jars: Db, mongod: Embedded) -> None:
+def test_an_undecided_run_has_no_outcome(jars: Db, mongod: Embedded) -> None:
     def ask_again() -> None:
         with pytest.raises(StillRunning):
             Transactions(jars, "two-phase").run("fill", fill(), key="k", arguments={})

@@ -1,4 +1,4 @@
-"""Guarded steps: what both modes promise, and what `recover()` does with what was left."""
+"""Guarded steps: the promises of both modes, and the recovery of unfinished runs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ BEGIN, TAKE, PIN, STUB, FLIP, UNSTUB, GIVE, CLOSE = range(1, 9)  # the writes of
 
 
 class TooLittle(Conflict):
-    """The jar does not hold that much."""
+    """The jar does not contain that many beans."""
 
 
 @pytest.fixture(params=["native", "two-phase"])
@@ -69,7 +69,7 @@ def jars(db: Db) -> Db:
 
 
 def move(beans: int = 3, note: str = "n") -> list[Step]:
-    """Beans from one jar to the other, and a note of it."""
+    """Move beans from one jar to another, and insert a note about it."""
     return [
         Step(
             JARS,
@@ -99,7 +99,7 @@ def beans(db: Db) -> list[int]:
 
 
 def traces(db: Db) -> list[Document]:
-    """What the protocol left in documents and records."""
+    """Return what the protocol left in documents and records."""
     marks = [{"txns.0": {"$exists": True}}, {"txn_lock": {"$ne": None}}, {"txn_stub": {"$ne": None}}]
     left = [
         doc for name in ("jars", "notes") for doc in db[name].find({"$or": [*marks, {"tombs.0": {"$exists": True}}]})
@@ -145,7 +145,7 @@ def test_a_run_of_many_documents_takes_no_longer_than_its_writes(jars: Db, mode:
     assert traces(jars) == []
 
 
-def test_a_refusal_leaves_everything(jars: Db, mode: Mode) -> None:
+def test_a_refused_run_changes_nothing(jars: Db, mode: Mode) -> None:
     with pytest.raises(TooLittle):
         Transactions(jars, mode).run("move", move(11))
     assert beans(jars) == [10, 0]
@@ -161,7 +161,7 @@ def test_the_same_id_twice_is_refused(jars: Db, mode: Mode) -> None:
     assert traces(jars) == []
 
 
-def test_a_unique_value_taken_is_refused_for_an_insert(jars: Db, mode: Mode) -> None:
+def test_an_insert_with_a_duplicate_unique_value_is_refused(jars: Db, mode: Mode) -> None:
     jars.notes.create_index("name", unique=True)
     jars.notes.insert_one({"_id": "old", "name": "x"})
     plan = [move()[0], Step("jars", "b", give={"$inc": {"beans": 3}}), Step("notes", "new", insert={"name": "x"})]
@@ -171,7 +171,7 @@ def test_a_unique_value_taken_is_refused_for_an_insert(jars: Db, mode: Mode) -> 
     assert traces(jars) == []
 
 
-def test_a_unique_value_taken_is_refused_for_an_update(jars: Db, mode: Mode) -> None:
+def test_an_update_to_a_duplicate_unique_value_is_refused(jars: Db, mode: Mode) -> None:
     jars.jars.create_index("label", unique=True, sparse=True)
     jars.jars.update_one({"_id": "b"}, {"$set": {"label": "x"}})
     label = Step("jars", "a", take={"$set": {"label": "x"}}, undo={"$unset": {"label": ""}})
@@ -180,7 +180,7 @@ def test_a_unique_value_taken_is_refused_for_an_update(jars: Db, mode: Mode) -> 
     assert traces(jars) == []
 
 
-def test_a_deleted_document_is_gone_or_there(jars: Db, mode: Mode) -> None:
+def test_a_delete_happens_or_not(jars: Db, mode: Mode) -> None:
     gone = Step("jars", "b", guard={"beans": 0}, delete=True, refused=TooLittle)
     Transactions(jars, mode).run("empty", [gone, move()[2]])
     assert jars.jars.count_documents({}) == 1
@@ -213,16 +213,16 @@ def test_array_filters_over_two_collections(jars: Db, mode: Mode) -> None:
     assert [slot["q"] for slot in jars.shelves.find_one()["slots"]] == [0, 4]
 
 
-def test_a_guard_may_ask_about_the_id(jars: Db, mode: Mode) -> None:
-    """A guard adds to what finds the document; it never replaces it."""
+def test_a_guard_may_have_a_condition_on_the_id(jars: Db, mode: Mode) -> None:
+    """A guard on the id is added to the filter by id, and does not replace it."""
     guarded = Step("jars", "a", guard={"_id": {"$ne": "a"}}, give={"$inc": {"beans": 1}}, refused=TooLittle)
     with pytest.raises(TooLittle):
         Transactions(jars, mode).run("odd", [guarded])
     assert beans(jars) == [10, 0]
 
 
-def test_what_cannot_be_encoded_leaves_nothing(jars: Db, mode: Mode) -> None:
-    """Found out only after the takes of a two-phase run; nobody else needs to wait for its deadline."""
+def test_a_write_that_cannot_be_encoded_changes_nothing(jars: Db, mode: Mode) -> None:
+    """The error comes after the takes of a two-phase run; other runs need not wait for its deadline."""
     with pytest.raises(OverflowError):
         Transactions(jars, mode).run("move", [*move(), Step("notes", "large", insert={"number": 2**70})])
     assert beans(jars) == [10, 0]
@@ -244,7 +244,7 @@ def test_array_filters_are_used_by_paths_and_not_by_values(jars: Db, mode: Mode)
     assert (jar["labels"], jar["lids"]) == (["costs $[n]"], [{"n": 1, "turns": 1}])
 
 
-def test_stale_steps_are_built_anew(jars: Db, mode: Mode) -> None:
+def test_stale_steps_are_built_again(jars: Db, mode: Mode) -> None:
     built: list[int] = []
 
     def set_from_what_was_read() -> list[Step]:
@@ -263,8 +263,8 @@ def test_stale_steps_are_built_anew(jars: Db, mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("other", ["native", "two-phase"])
-def test_steps_that_do_not_commute_wait_for_those_under_way(jars: Db, mongod: Embedded, mode: Mode, other: Any) -> None:
-    """While a two-phase run holds a document, a `$set` of any mode stays out; and `$inc` while a `$set` holds it."""
+def test_exclusive_steps_wait_for_undecided_runs(jars: Db, mongod: Embedded, mode: Mode, other: Any) -> None:
+    """While a two-phase run holds a document, a `$set` in any mode waits, and so does a `$inc` for a `$set`."""
     setting = Step("jars", "a", take={"$set": {"beans": 100}}, undo={"$set": {"beans": 10}})
     plans = (move(), [setting]) if other == "native" else ([setting], move())
     with stalled_client(mongod, jars, PIN) as (slow, stall), ThreadPoolExecutor(1) as pool:
@@ -280,7 +280,7 @@ def test_steps_that_do_not_commute_wait_for_those_under_way(jars: Db, mongod: Em
     assert traces(jars) == []
 
 
-def test_a_step_waits_for_those_under_way_unless_both_are_shared(jars: Db, mode: Mode) -> None:
+def test_a_step_waits_for_undecided_runs_unless_both_are_shared(jars: Db, mode: Mode) -> None:
     jars.jars.update_one({"_id": "a"}, {"$push": {"txns": "somebody"}})
     Transactions(jars, mode).run("fill", [Step(JARS, "a", give={"$inc": {"beans": 1}}, shared=True)])
     for alone in (Step("jars", "a", give={"$inc": {"beans": 1}}), Step("jars", "a", guard={"beans": 11})):
@@ -289,7 +289,7 @@ def test_a_step_waits_for_those_under_way_unless_both_are_shared(jars: Db, mode:
     assert beans(jars) == [11, 0]
 
 
-def test_two_pushes_to_one_path_may_not_say_where(jars: Db) -> None:
+def test_two_pushes_to_one_path_cannot_use_slice_or_position(jars: Db) -> None:
     push = {"$push": {"labels": {"$each": ["x"], "$slice": 1}}}
     with pytest.raises(ValueError, match=r"\$slice"):
         Transactions(jars, "native").run(
@@ -297,7 +297,7 @@ def test_two_pushes_to_one_path_may_not_say_where(jars: Db) -> None:
         )
 
 
-def test_a_document_held_for_good_is_busy_and_leaves_the_rest(jars: Db, mode: Mode) -> None:
+def test_a_run_on_a_locked_document_is_busy_and_changes_nothing(jars: Db, mode: Mode) -> None:
     jars.jars.update_one({"_id": "b"}, {"$set": {"txn_lock": "somebody"}})
     with pytest.raises(Busy):
         Transactions(jars, mode, timeout_seconds=IN_VAIN_SECONDS).run("move", move())
@@ -307,7 +307,7 @@ def test_a_document_held_for_good_is_busy_and_leaves_the_rest(jars: Db, mode: Mo
 
 
 def test_an_insert_waits_for_one_that_is_not_decided(jars: Db, mongod: Embedded, mode: Mode) -> None:
-    """Its place may come free: an operation that never happens must not refuse another."""
+    """The id may become free again: an operation that never commits must not refuse another."""
     other = Step("notes", "n", insert={"other": True})
     with stalled_client(mongod, jars, FLIP) as (slow, stall), ThreadPoolExecutor(1) as pool:
         first = pool.submit(outcome_of, lambda: Transactions(slow, "two-phase", timeout_seconds=20).run("move", move()))
@@ -323,7 +323,7 @@ def test_an_insert_waits_for_one_that_is_not_decided(jars: Db, mongod: Embedded,
 
 
 def test_a_client_with_naive_times_works(jars: Db, mongod: Embedded, mode: Mode) -> None:
-    """Neither aware datetimes nor majority writes are asked of it."""
+    """The client needs neither aware datetimes nor majority writes."""
     with MongoClient(mongod.uri, w=1) as plain:
         run = Transactions(plain[jars.name], mode, timeout_seconds=IN_VAIN_SECONDS)
         run.run("move", move(), key="k", arguments={})
@@ -338,7 +338,7 @@ def test_a_client_with_naive_times_works(jars: Db, mongod: Embedded, mode: Mode)
 
 
 def stall_and_recover(jars: Db, mongod: Embedded, at_write: int) -> Any:
-    """A run goes to sleep before a write, is rolled back by `recover()`, wakes up and goes on."""
+    """Suspend a run before a write, roll it back by `recover()`, and let it continue."""
     with stalled_client(mongod, jars, at_write) as (slow, stall), ThreadPoolExecutor(1) as pool:
         run = Transactions(slow, "two-phase", timeout_seconds=1, margin_seconds=0).run
         late = pool.submit(outcome_of, lambda: run("move", move()))
@@ -363,7 +363,7 @@ def test_a_late_writer_is_stopped(jars: Db, mongod: Embedded, at_write: int) -> 
 
 @pytest.mark.parametrize("at_write", [TAKE, PIN, STUB])
 def test_the_deadline_alone_stops_a_late_writer(jars: Db, mongod: Embedded, at_write: int) -> None:
-    """Tombstones are swept one day."""
+    """Tombstones are removed some day, so the deadline must suffice."""
     with stalled_client(mongod, jars, at_write) as (slow, stall), ThreadPoolExecutor(1) as pool:
         run = Transactions(slow, "two-phase", timeout_seconds=1, margin_seconds=0).run
         late = pool.submit(outcome_of, lambda: run("move", move()))
@@ -381,7 +381,7 @@ def test_the_deadline_alone_stops_a_late_writer(jars: Db, mongod: Embedded, at_w
 
 @pytest.mark.parametrize("at_write", [TAKE, PIN])
 def test_the_tombstone_alone_stops_a_late_writer(jars: Db, mongod: Embedded, at_write: int) -> None:
-    """A server's clock may stand wrong after a failover: here the deadline is far away."""
+    """A server's clock may be wrong after a failover: here the deadline is far in the future."""
     with stalled_client(mongod, jars, at_write) as (slow, stall), ThreadPoolExecutor(1) as pool:
         run = Transactions(slow, "two-phase", timeout_seconds=IN_VAIN_SECONDS).run
         late = pool.submit(outcome_of, lambda: run("move", move()))
@@ -394,14 +394,14 @@ def test_the_tombstone_alone_stops_a_late_writer(jars: Db, mongod: Embedded, at_
     assert [jar for jar in jars.jars.find() if jar.get("txns")] == []
 
 
-def test_a_stub_that_came_too_late_blocks_nobody(jars: Db, mode: Mode) -> None:
-    """A server that stood still in the midst of an insert may write it when its run is long forgotten."""
+def test_a_stub_that_was_inserted_too_late_is_deleted(jars: Db, mode: Mode) -> None:
+    """A server that was suspended during an insert may write it when the record of its run is already deleted."""
     jars.notes.insert_one({"_id": "n", "txn_stub": ObjectId(), "txn_lock": ObjectId()})
     Transactions(jars, mode, timeout_seconds=IN_VAIN_SECONDS).run("move", move())
     assert jars.notes.find_one({"_id": "n"}) == {"_id": "n", "beans": 3}
 
 
-def test_what_is_not_decided_cannot_be_spent(jars: Db, mongod: Embedded, mode: Mode) -> None:
+def test_undecided_amounts_cannot_be_spent(jars: Db, mongod: Embedded, mode: Mode) -> None:
     spend = [
         Step(
             JARS,
@@ -447,7 +447,7 @@ def test_two_runs_cannot_each_empty_the_jar_that_the_other_relies_on(jars: Db, m
 
 
 def test_no_two_runs_pass_one_limit(jars: Db, mongod: Embedded, mode: Mode) -> None:
-    """A two-phase run gives later than it looks: whoever comes in between must wait, and look again."""
+    """A two-phase run gives later than it checks its guard: a run in between must wait, and check again."""
 
     def plan() -> list[Step]:
         return [Step("jars", "a", guard={"beans": {"$lt": 11}}, give={"$inc": {"beans": 1}}, refused=TooLittle)]
@@ -535,7 +535,7 @@ def test_recover_waits_no_longer_than_the_caller_did(jars: Db, monkeypatch: pyte
     assert (record["deadline"] - record["at"]).total_seconds() <= 3
 
 
-def test_only_done_records_are_forgotten(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_done_records_expire(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     for mode in ("native", "two-phase"):
         Transactions(jars, mode).run("move", move(1, note=mode), key=mode, arguments={})
     monkeypatch.setattr(recovery, "finish", lambda *args: None)
@@ -547,7 +547,7 @@ def test_only_done_records_are_forgotten(jars: Db, monkeypatch: pytest.MonkeyPat
 
 
 def test_keys_are_kept_by_the_servers_clock(jars: Db, mode: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client whose clock is years behind must not write records that the server forgets at once."""
+    """A client whose clock is years slow must not write records that expire at once."""
     wrong = Mock(wraps=datetime)
     wrong.now.return_value = LONG_AGO
     monkeypatch.setattr(clock, "datetime", wrong)
@@ -557,10 +557,10 @@ def test_keys_are_kept_by_the_servers_clock(jars: Db, mode: Mode, monkeypatch: p
     assert now - timedelta(seconds=30) < record["at"] <= now < record["expires_at"] <= now + timedelta(seconds=60)
 
 
-def test_a_run_that_cannot_be_settled_is_reported_and_holds_up_nobody(
+def test_a_run_that_cannot_be_settled_is_reported_and_does_not_block_others(
     jars: Db, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only somebody who writes past the protocol can bring this about."""
+    """Only a writer that ignores the protocol can cause this."""
     run = Transactions(jars, "two-phase")
     with monkeypatch.context() as patch:
         patch.setattr(recovery, "finish", lambda *args: None)
@@ -614,7 +614,7 @@ def test_a_slow_majority_leaves_the_outcome_open(own_db: Db, failing: Any, code:
 
 
 @pytest.mark.parametrize(("command", "code"), [("update", 290), ("commitTransaction", 388)])
-def test_a_transaction_that_the_server_ended_is_begun_again_while_time_is_left(
+def test_a_transaction_that_the_server_ended_is_retried_while_time_is_left(
     own_db: Db, failing: Any, command: str, code: int
 ) -> None:
     """Code 290: it took longer than `transactionLifetimeLimitSeconds`, which the embedded server has at ten. Code 388:
@@ -639,8 +639,8 @@ def test_a_transaction_that_the_server_ended_is_begun_again_while_time_is_left(
     assert own_db.jars.find_one() == {"_id": "a", "beans": 11}
 
 
-def test_what_cannot_be_undone_at_once_is_left_to_recover(own_db: Db, failing: Any) -> None:
-    """The caller is told why it was refused, not what the server said of the undoing."""
+def test_a_failing_rollback_is_left_to_recover(own_db: Db, failing: Any) -> None:
+    """The caller gets the reason of the refusal, not the error of the rollback."""
     schema.apply(own_db, transactions.COLLECTIONS)
     own_db.jars.insert_many([{"_id": "a", "beans": 10}, {"_id": "b", "beans": 0, "txn_lock": "somebody"}])
     run = Transactions(own_db, "two-phase", timeout_seconds=1)
@@ -651,8 +651,8 @@ def test_what_cannot_be_undone_at_once_is_left_to_recover(own_db: Db, failing: A
     assert beans(own_db) == [10, 0]
 
 
-def test_nobody_can_tell_what_became_of_a_commit_that_the_server_refuses(own_db: Db, failing: Any) -> None:
-    """For another reason than that it met others."""
+def test_a_commit_that_the_server_rejects_has_an_unknown_outcome(own_db: Db, failing: Any) -> None:
+    """The reason is not a conflict with another transaction."""
     own_db.jars.insert_one({"_id": "a", "beans": 0})
     refused = failing(["commitTransaction"], mode={"times": 1}, errorCode=96)  # OperationFailed
     with refused, pytest.raises(Unavailable) as caught:
@@ -660,8 +660,8 @@ def test_nobody_can_tell_what_became_of_a_commit_that_the_server_refuses(own_db:
     assert caught.value.outcome_unknown
 
 
-def test_a_transaction_that_ran_out_of_time_lets_go(jars: Db, mongod: Embedded) -> None:
-    """Else the server holds its documents for a minute, for every other process."""
+def test_a_transaction_that_ran_out_of_time_is_aborted(jars: Db, mongod: Embedded) -> None:
+    """Otherwise the server would lock its documents for a minute."""
 
     def work(session: ClientSession) -> None:
         jars.jars.update_one({"_id": "a"}, {"$inc": {"beans": 1}}, session=session)
@@ -675,8 +675,8 @@ def test_a_transaction_that_ran_out_of_time_lets_go(jars: Db, mongod: Embedded) 
     assert jars.jars.find_one({"_id": "a"}) == {"_id": "a", "beans": 20}
 
 
-def test_a_transaction_of_ones_own_happens_once_per_key(jars: Db) -> None:
-    """Also where several come with the key at the same moment, and where the first was refused."""
+def test_once_runs_a_transaction_once_per_key(jars: Db) -> None:
+    """Also if several calls use the key concurrently, and if the first was refused."""
     refusals = [Conflict("not now")]
 
     def work(session: ClientSession) -> Any:

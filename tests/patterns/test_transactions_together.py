@@ -1,4 +1,4 @@
-"""Group commit: native runs that wait for each other go out in one transaction, and none can tell."""
+"""Group commit: waiting native runs share one transaction, with the same outcome as without."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ Work = Callable[[Db], Any]
 
 
 class TooLittle(Conflict):
-    """The jar does not hold that much."""
+    """The jar does not contain that many beans."""
 
 
 @pytest.fixture
 def jars(db: Db) -> Db:
-    """Jars a to d, of which only a has beans."""
+    """Jars a to d; only a has beans."""
     return filled(db)
 
 
@@ -66,7 +66,7 @@ def move(source: str, target: str, beans: int, note: Any = None) -> list[Step]:
 
 
 def runs(*steps: list[Step] | Plan, **options: Any) -> list[Work]:
-    """Each in native mode, with what `run` and `Transactions` are given besides."""
+    """A native run, with further arguments for `run` and `Transactions`."""
     asked = {name: options.pop(name) for name in ("key", "arguments") if name in options}
     return [lambda db, plan=plan: Transactions(db, "native", **options).run("move", plan, **asked) for plan in steps]
 
@@ -83,7 +83,7 @@ def outcome_of(work: Callable[[], Any]) -> Any:
 
 
 class Held(Stall):
-    """Holds the n-th write, and tells the names of that and all after it."""
+    """Blocks the n-th write, and records the names of it and of all later commands."""
 
     def __init__(self, at_write: int) -> None:
         super().__init__(at_write)
@@ -99,9 +99,7 @@ class Held(Stall):
 def one_under_way(
     mongod: Embedded, db: Db, first: Work, *, at_write: int = 1
 ) -> Iterator[tuple[Held, Future[Any], Callable[[Work], Future[Any]]]]:
-    """One run is held at its n-th write, and the only transaction that may be in flight. Others queue, in the order in
-    which they are added.
-    """
+    """Block a run at its n-th write while it is the only transaction in flight, so that runs added later queue."""
     held = Held(at_write)
     app = f"together-{secrets.token_hex(6)}"
     with client_for(mongod.uri, event_listeners=[held], appname=app) as client, ThreadPoolExecutor(40) as pool:
@@ -135,7 +133,7 @@ WAIT = runs([Step("others", "held", insert={})])[0]
 
 
 def grouped(mongod: Embedded, db: Db, works: Sequence[Work]) -> tuple[list[Any], list[str]]:
-    """What came of runs that queued together, and the writes that this took, but for those of the one before."""
+    """Return the outcomes of runs that queued together, and the writes they took, without those of the run before."""
     with one_under_way(mongod, db, WAIT) as (held, leader, add):
         added = [add(work) for work in works]
         held.awake.set()
@@ -147,8 +145,8 @@ def grouped(mongod: Embedded, db: Db, works: Sequence[Work]) -> tuple[list[Any],
 # ---- who goes together, and in which order ----
 
 
-def test_runs_that_wait_go_out_in_one_transaction(jars: Db, mongod: Embedded, one_slot: None) -> None:
-    """Each can only pass after the one before it, in both collections."""
+def test_waiting_runs_share_one_transaction(jars: Db, mongod: Embedded, one_slot: None) -> None:
+    """Each run can only succeed after the one before it, in both collections."""
     jars.turns.insert_one({"_id": 1, "turn": 0})
     chain = [("a", "b", 70), ("b", "c", 60), ("c", "d", 50)]
 
@@ -164,8 +162,8 @@ def test_runs_that_wait_go_out_in_one_transaction(jars: Db, mongod: Embedded, on
     assert commands == ["update", "insert", "update", "commitTransaction"]
 
 
-def test_a_run_that_waits_for_nobody_goes_at_once_and_alone(jars: Db, mongod: Embedded) -> None:
-    """Beside one that is under way, on documents of its own."""
+def test_a_run_without_conflicts_starts_at_once_and_alone(jars: Db, mongod: Embedded) -> None:
+    """Another run is in flight on other documents."""
     with one_under_way(mongod, jars, runs(move("a", "b", 1))[0]) as (_, _, add):
         for work in runs([Step("jars", "c", guard={"beans": 0})], [Step("jars", "d", guard={"beans": 0})]):
             assert add(work).result(10).id
@@ -176,7 +174,7 @@ def test_a_run_that_waits_for_nobody_goes_at_once_and_alone(jars: Db, mongod: Em
 
 @contextmanager
 def four_under_way(jars: Db) -> Iterator[tuple[Callable[[str], None], list[int]]]:
-    """Four runs in flight in two groups, and a slot that is free: what lets others come, and the sizes of groups."""
+    """Put four runs in flight in two groups, with a free slot; yield a function that adds runs, and the group sizes."""
     queue, sent = group_commit.Queue(jars), []
     may_end = {name: threading.Event() for name in "abcd"}
 
@@ -208,8 +206,8 @@ def wait_for(true: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_beside_many_in_flight_a_run_waits_until_as_many_wait(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else each that comes while others are under way would be a transaction of its own."""
+def test_while_many_are_in_flight_a_run_waits_until_as_many_wait(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise each run that arrives while others are in flight would be a separate transaction."""
     monkeypatch.setattr(group_commit, "COMPANY_SECONDS", 100)
     monkeypatch.setattr(group_commit, "LONGEST_WAIT_SECONDS", 100)
     with four_under_way(jars) as (come, sent):
@@ -220,15 +218,15 @@ def test_beside_many_in_flight_a_run_waits_until_as_many_wait(jars: Db, monkeypa
         wait_for(lambda: sent == [1, 1, 3, 4])
 
 
-def test_one_slow_group_does_not_hold_up_all_others(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_slow_group_does_not_delay_all_others(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_commit, "LONGEST_WAIT_SECONDS", 100)
     with four_under_way(jars) as (come, sent):
         come("d1")
         wait_for(lambda: sent == [1, 1, 3, 1])
 
 
-def test_nobody_overtakes_who_waits_for_the_same_document(jars: Db, mongod: Embedded) -> None:
-    """Else one who needs two documents could wait for ever."""
+def test_no_run_overtakes_one_that_waits_for_the_same_document(jars: Db, mongod: Embedded) -> None:
+    """Otherwise a run on two documents could wait forever."""
     with one_under_way(mongod, jars, runs(move("a", "b", 1))[0]) as (_, _, add):
         needs_both = add(runs(move("b", "c", 1))[0])
         behind = add(runs(move("c", "d", 1))[0])
@@ -240,7 +238,7 @@ def test_nobody_overtakes_who_waits_for_the_same_document(jars: Db, mongod: Embe
 
 
 @pytest.mark.parametrize(("limit", "most"), [("MOST_WRITES", 5), ("MOST_BYTES", 700)])
-def test_a_group_has_bounds(
+def test_a_group_has_limits(
     jars: Db, mongod: Embedded, one_slot: None, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
     monkeypatch.setattr(group_commit, limit, most)
@@ -250,7 +248,7 @@ def test_a_group_has_bounds(
     assert beans(jars)["b"] == 5
 
 
-def test_a_unique_value_is_handed_on_from_run_to_run(jars: Db, mongod: Embedded, one_slot: None) -> None:
+def test_a_unique_value_is_passed_on_from_run_to_run(jars: Db, mongod: Embedded, one_slot: None) -> None:
     jars.seats.create_index("seat", unique=True)
     jars.seats.insert_one({"_id": 0, "seat": 7})
     plans = [[Step("seats", n, delete=True), Step("seats", n + 1, insert={"seat": 7})] for n in range(3)]
@@ -263,7 +261,7 @@ def test_a_unique_value_is_handed_on_from_run_to_run(jars: Db, mongod: Embedded,
 # ---- refusals and repeats inside a group ----
 
 
-def test_only_who_is_refused_is_refused(jars: Db, mongod: Embedded, one_slot: None) -> None:
+def test_a_refused_run_does_not_refuse_its_group(jars: Db, mongod: Embedded, one_slot: None) -> None:
     plans = [move("a", "b", 40, "n0"), move("a", "c", 70, "n1"), move("a", "d", 50, "n2"), move("d", "c", 51, "n3")]
     outcomes, _ = grouped(mongod, jars, runs(*plans))
     assert [isinstance(outcome, TooLittle) for outcome in outcomes] == [False, True, False, True]
@@ -271,16 +269,16 @@ def test_only_who_is_refused_is_refused(jars: Db, mongod: Embedded, one_slot: No
     assert sorted(note["_id"] for note in jars.notes.find()) == ["n0", "n2"]
 
 
-def test_a_group_that_is_refused_goes_apart(jars: Db, mongod: Embedded, one_slot: None) -> None:
-    """Once, and not into ever smaller groups: each run is sent by itself."""
+def test_runs_of_a_refused_group_are_retried_alone(jars: Db, mongod: Embedded, one_slot: None) -> None:
+    """The group is split once into single runs, and not into ever smaller groups."""
     plans = [move("a", "b", 1), move("b", "c", 2), move("a", "b", 1), move("a", "b", 1)]
     outcomes, commands = grouped(mongod, jars, runs(*plans))
     assert [isinstance(outcome, TooLittle) for outcome in outcomes].count(True) <= 1
     assert commands.count("commitTransaction") == 4 - [isinstance(one, TooLittle) for one in outcomes].count(True)
 
 
-def test_what_one_cannot_write_is_its_own_error(jars: Db, mongod: Embedded, one_slot: None) -> None:
-    """By the server or by the driver, which cannot encode it; and one id is given once."""
+def test_an_invalid_write_fails_only_its_own_run(jars: Db, mongod: Embedded, one_slot: None) -> None:
+    """The server rejects it, or the driver cannot encode it, or its id is a duplicate."""
     jars.jars.insert_one({"_id": "odd", "beans": "many"})
     plans = [
         [Step("jars", "odd", give={"$inc": {"beans": 1}})],
@@ -295,7 +293,7 @@ def test_what_one_cannot_write_is_its_own_error(jars: Db, mongod: Embedded, one_
     assert beans(jars)["a"] == 99
 
 
-def test_a_key_that_comes_twice_in_a_group_counts_once(jars: Db, mongod: Embedded, one_slot: None) -> None:
+def test_a_key_that_is_twice_in_a_group_is_used_once(jars: Db, mongod: Embedded, one_slot: None) -> None:
     same, other = {"key": "k", "arguments": {}}, {"key": "other", "arguments": {}}
     works = [
         *runs(Plan(move("a", "b", 1), "x"), Plan(move("a", "b", 1), "x"), **same),
@@ -320,7 +318,7 @@ def test_keys_are_recorded_with_their_group(jars: Db, mongod: Embedded, one_slot
 # ---- conflicts, time and death ----
 
 
-def test_a_group_that_met_another_process_is_tried_again(
+def test_a_group_that_conflicts_with_another_process_is_retried(
     own_db: Db, own_mongod: Embedded, one_slot: None, failing: Any
 ) -> None:
     filled(own_db)
@@ -341,8 +339,10 @@ def own_mongod_recovers(db: Db) -> None:
     db.client.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
 
 
-def test_who_has_waited_for_long_goes_ahead(jars: Db, mongod: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether others or company was waited for."""
+def test_a_thread_that_has_waited_for_long_goes_ahead(
+    jars: Db, mongod: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited for a document, or for others to join."""
     monkeypatch.setattr(group_commit, "LONGEST_WAIT_SECONDS", 0.01)
     monkeypatch.setattr(group_commit, "COMPANY_SECONDS", 100)
     with one_under_way(mongod, jars, runs(move("a", "b", 1))[0]) as (_, leader, add):
@@ -352,8 +352,8 @@ def test_who_has_waited_for_long_goes_ahead(jars: Db, mongod: Embedded, monkeypa
     assert beans(jars) == {"a": 98, "b": 1, "c": 1, "d": 0}
 
 
-def test_who_runs_out_of_time_in_the_queue_is_told_so(jars: Db, mongod: Embedded) -> None:
-    """Nothing of it happened: another holds the document, on the server too."""
+def test_a_run_that_runs_out_of_time_in_the_queue_is_busy(jars: Db, mongod: Embedded) -> None:
+    """Nothing was written: another run has locked the document on the server."""
     with one_under_way(mongod, jars, runs(move("a", "b", 1, "n"))[0], at_write=2) as (_, leader, add):
         refused = add(runs(move("a", "c", 1), timeout_seconds=1)[0]).result(10)
         assert isinstance(refused, Busy)
@@ -361,10 +361,10 @@ def test_who_runs_out_of_time_in_the_queue_is_told_so(jars: Db, mongod: Embedded
     assert beans(jars) == {"a": 99, "b": 1, "c": 0, "d": 0}
 
 
-def test_who_has_little_time_goes_alone(
+def test_a_run_with_little_time_goes_alone(
     jars: Db, mongod: Embedded, one_slot: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A group lasts no longer than each of its runs."""
+    """A group has the time limit of its most urgent run."""
     monkeypatch.setattr(group_commit, "LEAST_SECONDS", 20)
     hasty = runs(move("a", "b", 1), timeout_seconds=15)
     outcomes, commands = grouped(mongod, jars, [*runs(*[move("a", "b", 1)] * 2), *hasty, *hasty])
@@ -372,10 +372,10 @@ def test_who_has_little_time_goes_alone(
     assert commands.count("commitTransaction") == 3
 
 
-def test_a_group_is_bound_by_its_hastiest_run(
+def test_a_group_has_the_time_limit_of_its_most_urgent_run(
     own_db: Db, own_mongod: Embedded, one_slot: None, failing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one who leads has a minute, and tells the other all the same before its time is over."""
+    """The leader has a minute, but notifies the other run before its time is over."""
     monkeypatch.setattr(group_commit, "LEAST_SECONDS", 0)
     filled(own_db)
     slow = failing(["commitTransaction"], mode={"skip": 1}, blockConnection=True, blockTimeMS=1_500)
@@ -386,10 +386,10 @@ def test_a_group_is_bound_by_its_hastiest_run(
 
 
 @pytest.mark.parametrize("name", ["_send_batched", "_commit"])
-def test_who_leads_and_dies_leaves_nobody_waiting(
+def test_a_leader_that_dies_notifies_its_group(
     jars: Db, mongod: Embedded, one_slot: None, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Before the commit was sent the others go on by themselves; after that they cannot know."""
+    """Before the commit was sent the other runs are retried; after that their outcome is unknown."""
     module = native_runs if name == "_send_batched" else attempts
     real, called = getattr(module, name), []
 
@@ -416,7 +416,7 @@ def test_who_leads_and_dies_leaves_nobody_waiting(
 def test_a_lost_reply_to_the_commit_is_settled_by_repeats(
     jars: Db, mongod: Embedded, one_slot: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It happened, and nobody knows: everyone in the group is told so, and their keys tell what came of it."""
+    """The commit happened, but got no reply: every run has an unknown outcome, and repeats with the keys return it."""
     monkeypatch.setattr(group_commit, "LEAST_SECONDS", 0)
     proxy = Proxy(str(mongod.socket))
     app = f"losing-{secrets.token_hex(6)}"
@@ -450,8 +450,8 @@ def test_a_lost_reply_to_the_commit_is_settled_by_repeats(
     assert beans(jars)["b"] == 3
 
 
-def test_a_forked_child_waits_for_nobody(jars: Db, mongod: Embedded) -> None:
-    """A thread of the parent may have held the queue's lock when it was forked, and is not there to let go."""
+def test_a_forked_child_starts_with_an_empty_queue(jars: Db, mongod: Embedded) -> None:
+    """A thread of the parent may have held the queue's lock during the fork; it does not exist in the child."""
     with one_under_way(mongod, jars, WAIT) as (_, _, _):
         queue = group_commit.queue_of(jars)
         with queue._lock:
@@ -465,7 +465,7 @@ def test_a_forked_child_waits_for_nobody(jars: Db, mongod: Embedded) -> None:
 
 
 def test_many_threads_over_few_documents_lose_nothing(jars: Db) -> None:
-    """Every move that was acknowledged happened once, every other not at all, and a refusal had its reason."""
+    """Every acknowledged move happened once, every other move did not, and every refusal was justified."""
     each = a_tenth_of(100)
 
     def work(thread: int) -> list[tuple[str, Any]]:
@@ -488,7 +488,7 @@ def test_many_threads_over_few_documents_lose_nothing(jars: Db) -> None:
 
 
 def by_notes(db: Db) -> dict[str, int]:
-    """What the jars must hold, by the notes of what was moved."""
+    """Return what the jars must contain according to the notes."""
     held = {name: FULL if name == "a" else 0 for name in "abcd"}
     for note in db.notes.find():
         held[note["from"]] -= note["beans"]
@@ -520,7 +520,7 @@ for thread in range(12):
 """
 
 
-def test_a_process_killed_in_the_midst_leaves_whole_runs(jars: Db, mongod: Embedded) -> None:
+def test_a_killed_process_leaves_only_complete_runs(jars: Db, mongod: Embedded) -> None:
     app = f"killed-{secrets.token_hex(6)}"
     command = [sys.executable, "-c", CHILD, mongod.uri, jars.name, app]
     child = subprocess.Popen(command, stdout=subprocess.PIPE)
@@ -540,7 +540,7 @@ def test_a_process_killed_in_the_midst_leaves_whole_runs(jars: Db, mongod: Embed
 
 @pytest.mark.parametrize("mode", ["native", "two-phase"])
 @pytest.mark.parametrize("code", [2, 96])  # BadValue, OperationFailed
-def test_a_record_that_the_server_refuses_is_an_error_of_ours(own_db: Db, failing: Any, mode: Any, code: int) -> None:
+def test_a_record_that_the_server_rejects_raises_write_refused(own_db: Db, failing: Any, mode: Any, code: int) -> None:
     filled(own_db)
     run = Transactions(own_db, mode).run
     refused = {"errorCode": code, "namespace": f"{own_db.name}.transactions"}

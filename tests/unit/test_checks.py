@@ -1,4 +1,4 @@
-"""Checks at the door."""
+"""Checks of input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotency keys, and waiting for contenders."""
+"""Idempotency keys, and pauses between retries."""
 
 from __future__ import annotations
 

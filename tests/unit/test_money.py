@@ -1,4 +1,4 @@
-"""Money for people."""
+"""Formatting and parsing amounts of money."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.mutants.guard import SOURCES, Guard, guards, stale
 from tests.mutants.runner import some_of, verdict
 
 LOCKS = "squinney.patterns.fair_locks"
-TEST = "tests/patterns/test_fair_locks.py::test_whoever_comes_learns_if_others_wait"
+TEST = "tests/patterns/test_fair_locks.py::test_a_lock_reports_whether_other_threads_have_it"
 OUT = "crowded = len(line) > 1"
 
 

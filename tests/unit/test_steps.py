@@ -1,4 +1,4 @@
-"""Guarded steps, as far as they are pure."""
+"""Guarded steps, without a server."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_name_that_the_driver_would_refuse_later_is_refused_at_once(name: str)
 
 
 def test_a_callable_that_gives_no_error_leaves_the_usual_one() -> None:
-    """Else nobody would be refused, and the run would try to its end."""
+    """Otherwise the run would not be refused, but retried until its time is over."""
     told: Any = {"refused": lambda document: None}
     assert isinstance(Step("things", 1, **told).refusal(None), Conflict)
 
@@ -128,7 +128,7 @@ def test_the_escrow_shape_may_be_shared(fields: dict[str, Any]) -> None:
     ],
     ids=repr,
 )
-def test_any_other_shape_has_its_document_to_itself(fields: dict[str, Any], why: str) -> None:
+def test_any_other_shape_cannot_be_shared(fields: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Step(ROOMS, 1, shared=True, **fields)
 

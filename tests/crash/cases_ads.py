@@ -1,4 +1,4 @@
-"""The advertising network under the sweep."""
+"""The crash cases of the advertising network."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _impression(db: Db, mode: Mode, serve_ids: Any) -> None:
 
 
 def _counted_once(db: Db, serve_ids: Any) -> None:
-    """Whatever became of the first try, a second one counts each once."""
+    """Send the beacons again: whether the first try was settled or not, each counts once."""
     network = _network(db)
     network.impressions(serve_ids)
     totals = network.stats("c")["totals"]
@@ -144,7 +144,7 @@ def _demo(db: Db, mode: Mode, state: Any) -> None:
     demo(db)
 
 
-def _demo_goes_on(db: Db, state: Any) -> None:
+def _demo_continues(db: Db, state: Any) -> None:
     demo(db)
     assert db["ad_campaigns"].count_documents({}) == len(CAMPAIGNS)
     assert db["ad_counters"].count_documents({}) == len(CAMPAIGNS) * 60
@@ -165,5 +165,5 @@ CASES = [
     _case("AdNetwork.close", _placed, _serve_and_close, _money_is_back),
     _case("job:return-ad-leases", _lapsed, _run(return_leases), _money_is_back),
     _case("job:refresh-ad-ecpm", _clicks_to_learn_from, _run(refresh_ecpm), _learned),
-    _case("ads.demo", lambda db: None, _demo, _demo_goes_on),
+    _case("ads.demo", lambda db: None, _demo, _demo_continues),
 ]

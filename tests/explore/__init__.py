@@ -1,1 +1,1 @@
-"""Operations at once, in every order of their commands: `squinney.testing.Explorer` over everything we have."""
+"""Explore concurrent operations of every system with `squinney.testing.Explorer`, in every order of their commands."""

@@ -1,4 +1,4 @@
-"""An explorer that may change how its server works."""
+"""An explorer with its own server."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from squinney.testing import Explorer
 
 @pytest.fixture(scope="session")
 def own_explorer(own_mongod: Embedded) -> Iterator[Explorer]:
-    """On a server of its own: for what changes how the whole server works."""
+    """An explorer on an exclusive server, for settings that affect the whole server."""
     with Explorer(own_mongod.uri) as explorer:
         yield explorer

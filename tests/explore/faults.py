@@ -1,6 +1,6 @@
-"""Plans that an earlier protocol got wrong, each found by the explorer, kept so that it looks for them again.
+"""Plans that an earlier protocol ran wrongly. The explorer found each of them; they are kept as regression tests.
 
-A plan is run in a mode; the serial orders that judge it are always native, so that a mode with another outcome shows.
+A plan runs in one mode. It is compared with serial orders in native mode, so that a mode with another result is found.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Unwilling(Conflict):
 
 @dataclass(frozen=True)
 class Fault:
-    """Documents, and plans that meet in them."""
+    """Documents, and plans that change the same ones."""
 
     name: str
     documents: dict[str, list[dict[str, Any]]]
@@ -40,7 +40,7 @@ class Fault:
 
     @property
     def collections(self) -> list[Collection]:
-        """What its database has."""
+        """The collections of its database."""
         indexes = {name: [Index([(path, 1)], unique=True, sparse=True)] for name, path in self.unique.items()}
         return [*COLLECTIONS, *(Collection(name, indexes=indexes.get(name, [])) for name in self.documents)]
 
@@ -51,12 +51,12 @@ class Fault:
                 db[name].insert_many(documents)
 
     def operations(self, modes: Sequence[Mode]) -> list[Operation]:
-        """Its plans, each in its mode."""
+        """Return the plans as operations, each in its mode."""
         return [in_mode(plan, mode) for plan, mode in zip(self.plans, modes, strict=True)]
 
 
 def in_mode(steps: Steps, mode: Mode) -> Operation:
-    """The plan as an operation in one mode, to be compared with itself in native mode."""
+    """Return the plan as an operation in one mode, to be compared with the same plan in native mode."""
 
     def run(db: Db, mode: Mode = mode) -> None:
         Transactions(db, mode, timeout_seconds=20, margin_seconds=1).run("test", steps)

@@ -1,4 +1,4 @@
-"""Plans made up at random, from a few documents in which they are bound to meet."""
+"""Random plans on a few documents, so that they often change the same ones."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ PLAN_COLLECTIONS = [*COLLECTIONS, *PLACED.values()]
 
 
 class NotSo(Conflict):
-    """A guard did not hold."""
+    """A guard did not match."""
 
 
 def prepare(db: Db) -> None:
-    """Two documents in each collection; the third place is free."""
+    """Insert two documents into each collection; the third id is free."""
     for name in ("xs", "ys"):
         numbers = {"beans": 2, "used": 1, "seen_by": 0}
         db[name].insert_many([{"_id": 1, "n": 2, "login": "ada", **numbers}, {"_id": 2, "n": 1, **numbers}])
 
 
 def plan(rng: random.Random) -> Sequence[Step]:
-    """One to three steps on as many documents; made anew where a plan like it is refused at construction."""
+    """Return a plan of one to three steps, each on another document. A plan that `Plan` refuses is drawn again."""
     while True:
         try:
             return [_step(rng, *place) for place in rng.sample(PLACES, rng.choice([1, 2, 2, 3]))]
@@ -68,7 +68,7 @@ def _step(rng: random.Random, name: str, number: int) -> Step:
 
 
 def _shared(rng: random.Random, name: str, number: int) -> Step:
-    """A floor, a ceiling with one of two limits, or gives alone."""
+    """Return a step with a lower limit, with one of two upper limits, or without a limit."""
     amount, more = rng.choice([1, 2]), rng.choice([{}, {"n": {"$gte": 1}}, {"m": None}])
     kind = rng.choice(["floor", "ceiling", "give"])
     how: dict[str, Any] = {"give": {"$inc": {"beans": amount, "used": -1, "seen_by": -amount}}, "guard": more}
@@ -86,7 +86,7 @@ def _guard(rng: random.Random) -> dict[str, Any]:
 
 
 def operations(seed: int, count: int, modes: Sequence[Mode]) -> list[Operation]:
-    """So many random plans, each in its mode."""
+    """Return `count` random plans, each in its mode."""
     rng = random.Random(seed)
     return [_named(plan(rng), mode) for _, mode in zip(range(count), modes, strict=True)]
 

@@ -1,4 +1,4 @@
-"""What is explored: documents, and operations that meet in them."""
+"""Scenes to explore: prepared documents, and operations that change the same ones."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from squinney.transactions import Mode, Transactions
 
 Act = Callable[[Db, Mode, Any], object]
 BOTH: tuple[Mode, ...] = ("native", "two-phase")
-CI_SECONDS = 20.0  # of an operation: on a busy machine nobody's time is over by accident
+CI_SECONDS = 20.0  # for one operation, so that no deadline expires by accident on a busy machine
 
 
 def transactions(db: Db, mode: Mode) -> Transactions:
-    """As operations under the explorer use them."""
+    """Return `Transactions` for operations under the explorer."""
     return Transactions(db, mode, timeout_seconds=CI_SECONDS, margin_seconds=1)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A prepared system and the operations that are run at once on it.
+    """A prepared system and the operations that run concurrently on it.
 
-    `single` are operations that are one run or transaction as a whole: only these are compared with their serial
-    orders. The others (a checkout pays in the midst) keep the system's invariants. `excused` are errors by which an
-    operation says that another came between; it must then have done nothing.
+    `composed` are operations of several runs or transactions, such as a checkout, which pays in between. They must keep
+    the system's invariants; all others are also compared with their serial orders. `excused` are errors that say that
+    another operation interfered; the operation must then have changed nothing.
     """
 
     name: str
@@ -48,21 +48,21 @@ class Scene:
 
     @property
     def collections(self) -> list[Collection]:
-        """What its database has."""
+        """The collections of its database."""
         system = assembly.system_named(self.system)
         assert system, f"no system {self.system}"
         return [*assembly.CORE_COLLECTIONS, *system.collections]
 
     def pairs(self) -> list[tuple[str, ...]]:
-        """Every two operations, also one with itself."""
+        """Return every pair of operations, also of one with itself."""
         return list(combinations_with_replacement(self.operations, 2))
 
     def modes_of(self, names: Sequence[str]) -> list[tuple[Mode, ...]]:
-        """Every combination of modes."""
+        """Return every combination of modes for these operations."""
         return list(product(self.modes, repeat=len(names)))
 
     def explore(self, explorer: Explorer, names: Sequence[str], modes: Sequence[Mode], **options: Any) -> Explored:
-        """Run the named operations at once."""
+        """Explore the named operations, each in its mode."""
         system = assembly.system_named(self.system)
         assert system
         return explorer.explore(
@@ -86,12 +86,12 @@ class Scene:
         return Operation(lambda db, state: act(db, mode, state), f"{name}, {mode}", alone=alone)
 
     def _later(self, db: Db) -> None:
-        """What helps those who wait for a dead one."""
+        """Recover runs of a dead operation while another one waits for it."""
         self.age(db)
         Transactions(db).recover()
 
     def _settle(self, db: Db) -> None:
-        """What time and the jobs do after a death."""
+        """Do what the passing time and the jobs do after a crash."""
         recover(db)
         self.age(db)
         system = assembly.system_named(self.system)

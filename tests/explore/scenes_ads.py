@@ -1,4 +1,4 @@
-"""The advertising network: campaigns that are changed, served and paid for at the same moment."""
+"""Concurrent operations of the advertising network: changing, serving and charging the same campaigns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _create(network: AdNetwork, campaign: str) -> None:
 
 
 def _served(db: Db) -> list[str]:
-    """One ad that was served three times, and whose lease is still held."""
+    """Serve one ad three times; the process still holds its lease."""
     network = _network(db)
     _create(network, "c")
     network.place("c", "news", "top", {"unit": "u", "creative": CREATIVE})
@@ -50,7 +50,7 @@ def _on(change: Callable[[AdNetwork, Any], object]) -> Act:
 
 
 def _serve(db: Db, mode: Mode, state: Any) -> None:
-    """A process that takes a lease, serves, and gives back what it did not need."""
+    """Take a lease, serve an ad, and return the rest of the lease, as one process does."""
     with _network(db, mode) as network:
         network.choose("news", "top")
 

@@ -1,4 +1,4 @@
-"""What an earlier protocol got wrong is right now, in every schedule that is tried."""
+"""Bugs of an earlier protocol do not occur any more, in any schedule that is played."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEDULES = 300 if IN_FULL else 20
 
 
 @pytest.mark.parametrize(("fault", "modes"), CASES, ids=NAMES)
-def test_a_fault_of_before_is_not_there(
+def test_a_former_bug_does_not_occur(
     fault: Fault, modes: tuple[Mode, ...], explorer: Explorer, pytestconfig: pytest.Config
 ) -> None:
     explored = explorer.explore(
@@ -33,7 +33,7 @@ def test_a_fault_of_before_is_not_there(
 
 
 def _busy_ledger(db: Db) -> list[str]:
-    """Two accounts, and unfinished records of others, through which a search for open runs must go."""
+    """Open two accounts, and insert unfinished records of other runs, which a search for open runs must read."""
     soon = datetime.now(UTC) + timedelta(minutes=5)
     for _ in range(3):
         txn = ObjectId()
@@ -46,12 +46,12 @@ def _busy_ledger(db: Db) -> list[str]:
 def _transfer(db: Db, state: Any) -> None:
     transactions = Transactions(db, "two-phase", timeout_seconds=600)
     src, dst = state
-    # Without the time limit of the public method: each command takes long here.
+    # Without the time limit of the public method, since each command takes long here.
     ledger.Accounts.transfer.__wrapped__(ledger.Accounts(db, transactions=transactions), src, dst, 70)  # type: ignore[attr-defined]
 
 
 def test_repair_changes_nothing_on_a_live_ledger(own_explorer: Explorer) -> None:
-    """Others go on while the server is in the midst of the search for a marker's run."""
+    """The transfer continues while the server searches for a marker's run."""
     own_explorer.explore(
         [_transfer],
         between=[ledger.repair],

@@ -1,4 +1,4 @@
-"""Without a guard that isolation rests on, the explorer finds the fault within a minute."""
+"""Without a guard that isolation depends on, the explorer finds the bug within a minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations of one system at once: every pair, some triples, and plans made up at random, in both modes mixed."""
+"""Explore concurrent operations of each system: every pair, some triples, and random plans, with mixed modes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Meeting = tuple[Scene, tuple[str, ...], tuple[Mode, ...]]
 
 
 def _pairs(scene: Scene) -> list[Meeting]:
-    """In every mode by `make prove`; else each pair in one, each in another."""
+    """Return every pair: in all modes for `make prove`, otherwise each in one combination of modes, in turn."""
     every = [(scene, names, scene.modes_of(names)) for names in scene.pairs()]
     if IN_FULL:
         return [(scene, names, modes) for scene, names, all_modes in every for modes in all_modes]
@@ -52,16 +52,16 @@ def _name(meeting: Meeting) -> str:
 
 
 def _seed(meeting: Meeting) -> int:
-    """Another one for each: few schedules are played of one, and they should not turn at the same places in all."""
+    """Return a different seed for each meeting: few schedules of each are played, and they should not all be alike."""
     return zlib.crc32(_name(meeting).encode())
 
 
-# Where the explorer found a fault; tried harder.
+# Here the explorer found a bug: more schedules are played.
 FOUND: list[tuple[str, tuple[str, ...], tuple[Mode, ...]]] = [
-    ("nodes", ("move", "remove"), ("native", "two-phase")),  # refused as unknown, though it was only moved
-    ("ledger", ("a to c", "close c"), ("two-phase", "native")),  # called not empty, for money that never came
-    ("social", ("post by key", "leave"), ("native", "native")),  # refused, though it was written
-    # told that there is no such order, though it had cancelled it
+    ("nodes", ("move", "remove"), ("native", "two-phase")),  # the moved node was reported as unknown
+    ("ledger", ("a to c", "close c"), ("two-phase", "native")),  # reported as not empty, for a transfer that failed
+    ("social", ("post by key", "leave"), ("native", "native")),  # refused, although the post was written
+    # the cancelled order was reported as unknown
     ("orders", ("increase by key", "delete", "cancel unpaid"), ("two-phase", "two-phase", "native")),
 ]
 
@@ -71,7 +71,7 @@ TRIPLES = [triple for scene in SCENES for triple in _triples(scene)]
 
 @heavy
 @pytest.mark.parametrize("meeting", PAIRS, ids=_name)
-def test_two_at_once_are_like_one_after_the_other(
+def test_two_concurrent_operations_end_as_in_a_serial_order(
     meeting: Meeting, explorer: Explorer, pytestconfig: pytest.Config
 ) -> None:
     scene, names, modes = meeting
@@ -81,7 +81,7 @@ def test_two_at_once_are_like_one_after_the_other(
 
 @heavy
 @pytest.mark.parametrize("meeting", TRIPLES, ids=_name)
-def test_three_at_once_are_like_one_after_the_other(
+def test_three_concurrent_operations_end_as_in_a_serial_order(
     meeting: Meeting, explorer: Explorer, pytestconfig: pytest.Config
 ) -> None:
     scene, names, modes = meeting
@@ -90,7 +90,7 @@ def test_three_at_once_are_like_one_after_the_other(
 
 
 @pytest.mark.parametrize(("name", "names", "modes"), FOUND)
-def test_a_fault_that_was_found_does_not_come_back(
+def test_a_bug_that_was_found_does_not_return(
     name: str, names: tuple[str, ...], modes: tuple[Mode, ...], explorer: Explorer, pytestconfig: pytest.Config
 ) -> None:
     scene = next(scene for scene in SCENES if scene.name == name)
@@ -100,7 +100,7 @@ def test_a_fault_that_was_found_does_not_come_back(
 
 @heavy
 @pytest.mark.parametrize("seed", range(PLANS))
-def test_random_plans_at_once_are_like_one_after_the_other(
+def test_concurrent_random_plans_end_as_in_a_serial_order(
     seed: int, explorer: Explorer, pytestconfig: pytest.Config
 ) -> None:
     count = 3 if seed % 5 == 0 else 2

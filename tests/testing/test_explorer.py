@@ -1,4 +1,4 @@
-"""The explorer finds what is wrong with operations of anybody's own, and says how to see it again."""
+"""The explorer finds bugs in operations of any kind, and says how to reproduce them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _add(db: Db) -> None:
 
 
 def _move(db: Db) -> None:
-    """The transfer that everybody writes first."""
+    """Move beans with two separate writes, as most people first write a transfer."""
     taken = db["jars"].update_one({"_id": "a", "beans": {"$gte": 7}}, {"$inc": {"beans": -7}})
     if not taken.matched_count:
         raise Short
@@ -55,7 +55,7 @@ def test_a_schedule_of_other_operations_is_not_replayed(explorer: Explorer) -> N
             explorer.explore([_add, _add], prepare=_jars, replay=text)
 
 
-def test_the_message_tells_the_commands_in_their_order_and_what_each_order_would_leave(explorer: Explorer) -> None:
+def test_the_message_shows_the_commands_in_order_and_each_serial_result(explorer: Explorer) -> None:
     with pytest.raises(Refuted) as found:
         explorer.explore([_add_by_reading, _add_by_reading], prepare=_jars, crashes=0)
     lines = [line.strip() for line in str(found.value).splitlines()]
@@ -77,7 +77,7 @@ def test_a_crash_between_two_writes_is_found(explorer: Explorer) -> None:
     assert found.value.schedule == "a a!"
 
 
-def test_a_check_that_fails_is_told_in_one_line(explorer: Explorer) -> None:
+def test_a_failed_check_is_reported_in_one_line(explorer: Explorer) -> None:
     def full(db: Db) -> None:
         raise AssertionError("10 beans\nassert 10 == 11")  # as pytest words it
 
@@ -86,7 +86,7 @@ def test_a_check_that_fails_is_told_in_one_line(explorer: Explorer) -> None:
     assert str(found.value).splitlines()[:2] == ["check failed: AssertionError: 10 beans", "  a _add: done"]
 
 
-def test_two_that_wait_for_each_other_are_found(explorer: Explorer) -> None:
+def test_a_deadlock_is_found(explorer: Explorer) -> None:
     def lock(first: str, second: str, db: Db) -> None:
         for jar in (first, second):
             while not db["jars"].update_one({"_id": jar, "held": None}, {"$set": {"held": 1}}).matched_count:
@@ -97,7 +97,7 @@ def test_two_that_wait_for_each_other_are_found(explorer: Explorer) -> None:
         explorer.explore([lambda db: lock("a", "b", db), lambda db: lock("b", "a", db)], prepare=_jars, crashes=0)
 
 
-def test_one_that_waits_for_an_open_transaction_lets_its_holder_go_on(explorer: Explorer) -> None:
+def test_an_operation_that_waits_for_an_open_transaction_lets_its_holder_continue(explorer: Explorer) -> None:
     def add_in_transaction(db: Db) -> None:
         with db.client.start_session() as session, session.start_transaction():
             db["jars"].update_one({"_id": "a"}, {"$inc": {"beans": 1}}, session=session)
@@ -108,7 +108,7 @@ def test_one_that_waits_for_an_open_transaction_lets_its_holder_go_on(explorer: 
 
 
 def test_a_refusal_that_no_order_explains_is_found(explorer: Explorer) -> None:
-    """Somebody else holds the beans for a moment, and gives them back."""
+    """Another operation takes the beans for a moment and returns them."""
 
     def borrow(db: Db) -> None:
         db["jars"].update_one({"_id": "a"}, {"$inc": {"beans": -5}})
@@ -128,7 +128,7 @@ def test_a_reader_in_between_is_not_judged_but_must_not_fail(explorer: Explorer)
         explorer.explore([_add, _add], between=[read], prepare=_jars, crashes=0)
 
 
-def test_answers_are_compared_where_asked(explorer: Explorer) -> None:
+def test_return_values_are_compared_on_request(explorer: Explorer) -> None:
     def add_and_tell(db: Db) -> int:
         _add(db)
         return db["jars"].find_one({"_id": "a"})["beans"]

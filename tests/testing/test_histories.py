@@ -1,4 +1,4 @@
-"""The checker of histories accepts what could have happened, and refuses what could not."""
+"""The history checker accepts histories that are linearizable, and refuses others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Short(Conflict):
 
 
 def at(start: float, end: float, action: str, value: Any, outcome: Outcome = "ok") -> Call:
-    """A call from `start` to `end`; one of unknown outcome never ends."""
+    """Return a call from `start` to `end`. A call with an unknown outcome has no end."""
     return Call(action, value, start, inf if outcome == "unknown" else end, outcome)
 
 
@@ -92,7 +92,7 @@ def test_what_could_not_have_happened_is_refused(name: str) -> None:
 
 
 def _could_have_happened(calls: list[Call], model: Model, state: Any) -> bool:
-    """The definition itself: some order of all that is known and some of the rest. For a handful of calls."""
+    """Try every order of the known calls and of some unknown ones: the definition itself, slow but simple."""
     unknown = [call for call in calls if call.outcome == "unknown"]
     for kept in product([True, False], repeat=len(unknown)):
         left_out = [call for call, keep in zip(unknown, kept, strict=True) if not keep]
@@ -133,7 +133,7 @@ def test_it_agrees_with_the_definition_on_small_histories() -> None:
     assert min(verdicts.values()) > 50
 
 
-def test_a_history_tells_outcomes_by_errors() -> None:
+def test_a_history_derives_outcomes_from_errors() -> None:
     history = History()
     move = [Effect("a", "take", 5), Effect("b", "give", 5)]
     with history.call(*move):
@@ -156,7 +156,7 @@ def test_a_history_tells_outcomes_by_errors() -> None:
     assert (history.check("a", amount, 9), history.check("b", amount, 0)) == (3, 3)
 
 
-def test_other_errors_pass() -> None:
+def test_other_errors_are_raised() -> None:
     history = History()
     with pytest.raises(ZeroDivisionError), history.call(Effect("a", "give", 1)):
         raise ZeroDivisionError
@@ -171,7 +171,7 @@ def test_a_refusal_names_the_key_and_what_does_not_fit() -> None:
         history.check("b", amount, 0)
 
 
-def test_only_reads_in_a_lapse_may_be_old_and_never_of_what_was_undone() -> None:
+def test_only_reads_in_a_lapse_may_be_old_and_never_rolled_back() -> None:
     def seen(value: int, *, in_lapse: bool) -> History:
         history = History()
         with history.call(Effect("a", "give", 5)):

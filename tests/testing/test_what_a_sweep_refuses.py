@@ -1,4 +1,4 @@
-"""A sweep that proves nothing is no success: one line says why."""
+"""A sweep that cannot prove anything fails, with one line that says why."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ def _a_lock(db: Db) -> object:
     return threading.Lock()
 
 
-def test_an_operation_that_fails_by_itself(sweep: Callable[..., object]) -> None:
+def test_an_operation_that_fails_without_a_crash(sweep: Callable[..., object]) -> None:
     with pytest.raises(AssertionError) as found:
         sweep(_nothing, _take, _nothing)
-    told = str(found.value).splitlines()
-    assert told[0] == "the operation failed without a crash"
-    assert told[2].endswith("in _take")  # where it begins: nothing of ours is between
-    assert told[-1].endswith("Empty: There is nothing in the jar.")
+    message = str(found.value).splitlines()
+    assert message[0] == "the operation failed without a crash"
+    assert message[2].endswith("in _take")  # where it begins: nothing of ours is between
+    assert message[-1].endswith("Empty: There is nothing in the jar.")
 
 
 def test_an_operation_that_never_ends(sweep: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_an_operation_that_another_process_cannot_import(
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"act": [_add]}, "act must be a function that takes the database, not"),
         ({"act": _asynchronously}, "act must not be async"),
@@ -138,13 +138,13 @@ def test_an_operation_that_another_process_cannot_import(
         ({"collections": ["jars"]}, "collections must hold .*Collection objects, not 'jars'"),
     ],
 )
-def test_what_cannot_be_swept(sweep: Callable[..., object], given: dict[str, Any], told: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=told):
+def test_what_cannot_be_swept(sweep: Callable[..., object], given: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
         sweep(**{"prepare": _nothing, "act": _add, "check": _nothing, **given})
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"check": _false}, "the check returned False"),
         ({"check": _bare}, ": raise AssertionError"),
@@ -153,10 +153,10 @@ def test_what_cannot_be_swept(sweep: Callable[..., object], given: dict[str, Any
         ({"problems": _finding}, "problems: a jar is empty"),
     ],
 )
-def test_whatever_fails_after_a_death_is_told_of_that_crash_point(
-    sweep: Callable[..., object], given: dict[str, Any], told: str
+def test_a_failure_after_a_crash_is_reported_with_its_crash_point(
+    sweep: Callable[..., object], given: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(NotCrashSafe) as found:
         sweep(**{"prepare": _nothing, "act": _add, "check": _nothing, "ways": ["after"], **given})
     (point,) = found.value.points
-    assert told in point.wrong
+    assert message in point.wrong

@@ -1,4 +1,4 @@
-"""An exploration that could not have found anything is no success: one line says why."""
+"""An exploration that cannot find anything fails, with one line that says why."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _false(db: Db) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (
             {"operations": _add},
@@ -91,8 +91,8 @@ def _false(db: Db) -> bool:
         ({"replay": "a3 b"}, "the schedule 'a3 b' is not possible: the operations ran as 'a b'"),
     ],
 )
-def test_what_cannot_be_explored(explorer: Explorer, given: dict[str, Any], told: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=told):
+def test_what_cannot_be_explored(explorer: Explorer, given: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
         explorer.explore(**{"operations": [_add, _add], "prepare": _jar, **given})
 
 
@@ -107,20 +107,20 @@ def test_an_operation_that_fails_in_every_order(explorer: Explorer) -> None:
     assert explorer.explore([_add, _refuse], prepare=_jar).complete  # to refuse is an answer
 
 
-def test_an_operation_that_never_ends_by_itself(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operation_that_never_ends(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepared, "ALONE_SECONDS", 0.3)
     with pytest.raises(AssertionError, match=r"_wait_for_ever did not end in 0\.3 seconds, although nothing else ran"):
         explorer.explore([_add, _wait_for_ever], prepare=_jar)
     assert explorer.explore([_add, _add], prepare=_jar).complete  # others go on undisturbed
 
 
-def test_an_operation_that_asks_for_ever(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operation_that_polls_forever(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "MOST_STEPS", 200)
     with pytest.raises(Refuted, match=r"does not end in 200 commands: a \(find jars\)"):
         explorer.explore([_ask_for_ever], prepare=_jar, serial=False, crashes=0)
 
 
-def test_whatever_fails_after_a_schedule_is_told_with_it(explorer: Explorer) -> None:
+def test_a_failure_after_a_schedule_is_reported_with_the_schedule(explorer: Explorer) -> None:
     with pytest.raises(Refuted, match="check failed: the check returned False"):
         explorer.explore([_add, _add], _false, prepare=_jar)
     with pytest.raises(Refuted, match="settle failed: Full") as found:
@@ -138,6 +138,6 @@ def test_documents_that_are_alike_are_counted(explorer: Explorer) -> None:
     assert '+ beans {"_id": "<fresh>", "colour": "red"}' in lines  # one after the other
 
 
-def test_no_more_schedules_with_a_death_than_schedules(explorer: Explorer) -> None:
+def test_crashes_are_counted_once_per_schedule(explorer: Explorer) -> None:
     explored = explorer.explore([_add, _look], prepare=_jar, schedules=6)
     assert 0 < explored.crashes < explored.schedules

@@ -1,4 +1,4 @@
-"""A network with a clock that tests can turn."""
+"""A network with a clock that tests can advance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CREATIVE = {"kind": "text", "title": "Boots", "text": "Dry feet", "url": "https:
 
 
 class Turned:
-    """A clock that stands still until it is turned, at today's noon: the server forgets old serves by its own clock."""
+    """A clock that shows today's noon until it is advanced. Not an earlier day: the server's TTL deletes old serves."""
 
     def __init__(self) -> None:
         self.now = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
@@ -48,7 +48,7 @@ def network(ads_db: Db, clock: Turned) -> Iterator[AdNetwork]:
 
 @pytest.fixture
 def campaign(network: AdNetwork) -> Callable[..., str]:
-    """`campaign("a", bid=250, total=..., zones=...)` makes one and places an ad of the same name."""
+    """`campaign("a", bid=250, total=...)` creates a campaign and puts an ad with the same name into zone `top`."""
 
     def make(name: str, *, bid: int = 250, model: str = "cpm", total: int = 1_000_000, **options: Any) -> str:
         ad = {"unit": name, "creative": CREATIVE, **options.pop("ad", {})}

@@ -1,6 +1,6 @@
-"""One of the server processes of the big race: threads that serve and send beacons until they are told to stop.
+"""A server process of the big race: its threads choose ads and send beacons until the file `stop` exists.
 
-What was given out and what was answered goes into a file, line by line, so that it outlives a kill.
+Each serve and each acknowledged beacon is written to a file, line by line, so that the record survives a kill.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OTHERS = Tokens(b"another secret")
 
 
 def main(uri: str, database: str, folder: str, name: str, threads: int) -> None:
-    """Serve until there is a file `stop`."""
+    """Choose ads and send beacons until the file `stop` exists."""
     stop = Path(folder) / "stop"
     record = os.open(Path(folder) / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     with client_for(uri) as client:

@@ -1,4 +1,4 @@
-"""Sums that are wrong, and ads of no campaign, are found as by adding up one after another."""
+"""`find_problems` finds the same wrong sums and lost placements as a plain computation in Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def fill(db: Db, count: int) -> None:
-    """Budgets of which some are wrong, some without a limit or without a campaign."""
+    """Insert budgets: some are wrong, some have no total, some have no campaign."""
     choice = random.Random(3)
     for number in range(count):
         name = f"c{number}"
@@ -62,15 +62,20 @@ def added_up(db: Db) -> set[tuple[str, str]]:
     return found | {("lost-placement", str(one["_id"])) for one in lost}
 
 
-def told(db: Db) -> set[tuple[str, str]]:
+def found_problems(db: Db) -> set[tuple[str, str]]:
     codes = ("wrong-spend", "wrong-commitment", "over-budget", "lost-placement")
     return {(one.code, str(*one.documents.values())) for one in find_problems(db) if one.code in codes}
 
 
-def test_what_is_told_is_what_one_finds_by_adding_up(ads_db: Db) -> None:
+def test_problems_equal_those_found_by_adding_up_in_python(ads_db: Db) -> None:
     fill(ads_db, 120)
-    assert {code for code, _ in told(ads_db)} == {"wrong-spend", "wrong-commitment", "over-budget", "lost-placement"}
-    assert told(ads_db) == added_up(ads_db)
+    assert {code for code, _ in found_problems(ads_db)} == {
+        "wrong-spend",
+        "wrong-commitment",
+        "over-budget",
+        "lost-placement",
+    }
+    assert found_problems(ads_db) == added_up(ads_db)
     repair(ads_db)
-    assert told(ads_db) == added_up(ads_db)
-    assert {code for code, _ in told(ads_db)} == {"over-budget", "lost-placement"}
+    assert found_problems(ads_db) == added_up(ads_db)
+    assert {code for code, _ in found_problems(ads_db)} == {"over-budget", "lost-placement"}

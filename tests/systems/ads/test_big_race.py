@@ -1,6 +1,6 @@
-"""Server processes that serve small budgets and caps of three a day, some of them killed: the promises hold.
+"""Several server processes serve campaigns with small budgets and caps while some are killed: all promises hold.
 
-`SQUINNEY_PROVE=full python -m pytest -s tests/systems/ads/test_big_race.py` prints the figures of all of it.
+`SQUINNEY_PROVE=full python -m pytest -s tests/systems/ads/test_big_race.py` runs it in full and prints the figures.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_SECONDS = 840 if IN_FULL else 270
 
 
 class Servers:
-    """The processes, and what they have on record."""
+    """The server processes and their record files."""
 
     def __init__(self, uri: str, database: str, folder: Path) -> None:
         self._command = [sys.executable, "-m", "tests.systems.ads.server", uri, database, str(folder)]
@@ -33,19 +33,19 @@ class Servers:
         self._begun = 0
 
     def start(self) -> None:
-        """One more."""
+        """Start one more process."""
         self._begun += 1
         self._running.append(subprocess.Popen([*self._command, f"server {self._begun}", str(THREADS)]))
 
     def kill(self) -> None:
-        """The oldest, as a power loss would; another takes its place."""
+        """Kill the oldest process, as a power loss would, and start another one."""
         oldest = self._running.pop(0)
         oldest.kill()
         oldest.wait()
         self.start()
 
     def stop(self) -> None:
-        """All of them, at the end of what they are doing."""
+        """Stop all processes after their current batch."""
         (self._folder / "stop").touch()
         try:
             for one in self._running:
@@ -55,19 +55,19 @@ class Servers:
                 one.kill()
 
     def lines(self) -> list[list[str]]:
-        """What is on record; of a killed process's last line perhaps a part."""
+        """Read the complete lines of all records. The last line of a killed process may be incomplete."""
         files = self._folder.glob("*.log")
         whole = [line for file in files for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
         return [line.rstrip("\n").split("\t") for line in whole]
 
     def served(self) -> int:
-        """How many serves were given out."""
+        """Return the number of ads served so far."""
         return sum(file.read_bytes().count(b"served") for file in self._folder.glob("*.log"))
 
 
 @heavy
 @pytest.mark.timeout(1_000 if IN_FULL else 400)
-def test_no_budget_and_no_cap_is_passed_and_every_count_is_right(ads_db: Db, mongod: Embedded, tmp_path: Path) -> None:
+def test_no_budget_or_cap_is_exceeded_and_every_count_is_right(ads_db: Db, mongod: Embedded, tmp_path: Path) -> None:
     proof.prepare(ads_db)
     servers = Servers(mongod.uri, ads_db.name, tmp_path)
     began, killed = time.monotonic(), 0

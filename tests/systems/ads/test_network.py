@@ -1,4 +1,4 @@
-"""The network by its public interface."""
+"""The network, tested through its public methods."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_unknown_sites_zones_and_users_are_no_error(network: AdNetwork, campaign
 
 
 @pytest.mark.parametrize("name", ["a.b", "$set", "%24", "日本語/😀", "__proto__", "x" * 200])
-def test_any_name_will_do(network: AdNetwork, campaign: Make, name: str) -> None:
+def test_names_may_contain_any_character(network: AdNetwork, campaign: Make, name: str) -> None:
     campaign(name, cap={"impressions": 1, "per_seconds": 60})
     network.place(name, name, name, {"unit": name, "creative": CREATIVE})
     first = network.choose(name, name, user=name)
@@ -67,7 +67,7 @@ def test_any_name_will_do(network: AdNetwork, campaign: Make, name: str) -> None
     assert network.stats(name)["rows"][0]["site"] == name
 
 
-def test_ads_that_may_not_be_shown_are_left_out_and_explained(
+def test_ads_that_may_not_be_shown_are_excluded_and_explained(
     network: AdNetwork, campaign: Make, clock: Turned, ads_db: Db
 ) -> None:
     campaign("fine", bid=1)
@@ -145,7 +145,7 @@ def test_a_campaign_has_a_bounded_number_of_ads(
     assert sorted(_units(network)) == ["a", "b"]
 
 
-def test_what_has_ended_stays_ended(network: AdNetwork, campaign: Make) -> None:
+def test_an_ended_campaign_stays_ended(network: AdNetwork, campaign: Make) -> None:
     campaign("a")
     network.pause("a")
     assert _units(network) == []
@@ -161,8 +161,8 @@ def test_what_has_ended_stays_ended(network: AdNetwork, campaign: Make) -> None:
 
 
 @pytest.mark.parametrize("polling", [None, True])
-def test_other_processes_follow(network: AdNetwork, campaign: Make, ads_db: Db, polling: bool | None) -> None:
-    """By the change stream, and without one by polling."""
+def test_other_processes_follow_changes(network: AdNetwork, campaign: Make, ads_db: Db, polling: bool | None) -> None:
+    """With a change stream and with polling."""
     campaign("a", bid=1)
     other = AdNetwork(ads_db, secret=b"test", polling=polling)
     assert _units(other) == ["a"]
@@ -195,7 +195,7 @@ def test_a_cap_holds_for_its_window_and_user(network: AdNetwork, campaign: Make,
     assert _units(network, user="ann") == ["a"]
 
 
-def test_hits_of_caps_are_counted(network: AdNetwork, campaign: Make, ads_db: Db, clock: Turned) -> None:
+def test_cap_hits_are_counted(network: AdNetwork, campaign: Make, ads_db: Db, clock: Turned) -> None:
     once = {"impressions": 1, "per_seconds": 3600}
     campaign("a", bid=9, cap=once)
     network.place("a", "news", "top", {"unit": "a2", "creative": CREATIVE})
@@ -214,10 +214,10 @@ def test_hits_of_caps_are_counted(network: AdNetwork, campaign: Make, ads_db: Db
     assert not list(find_problems(ads_db))
 
 
-def test_hits_that_cannot_be_written_wait(
+def test_cap_hits_that_cannot_be_written_are_kept(
     network: AdNetwork, campaign: Make, ads_db: Db, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another holds the row, as a process does that was killed inside a transaction: no visitor waits for it long."""
+    """A transaction holds the counter, like that of a killed process: a visitor does not wait long for it."""
     campaign("a", cap={"impressions": 1, "per_seconds": 3600})
     network.impression(network.choose("news", "top", user="ann")[0].serve_id)
     with ads_db.client.start_session() as session, session.start_transaction():
@@ -229,7 +229,7 @@ def test_hits_that_cannot_be_written_wait(
     assert network.stats("a")["totals"]["capped"] == 1
 
 
-def test_a_full_profile_is_asked_once_in_a_choice(
+def test_a_full_profile_is_updated_once_in_a_choice(
     network: AdNetwork, campaign: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(profiles, "MOST_CAPS", 1)
@@ -250,7 +250,7 @@ def test_without_consent_there_is_no_profile(network: AdNetwork, campaign: Make,
     assert ads_db["ad_users"].count_documents({}) == 0
 
 
-def test_an_ad_has_a_cap_of_its_own_beside_its_campaigns(network: AdNetwork, campaign: Make) -> None:
+def test_an_ad_has_its_own_cap_in_addition_to_its_campaigns(network: AdNetwork, campaign: Make) -> None:
     once = {"impressions": 1, "per_seconds": 3600}
     campaign("a", cap={"impressions": 3, "per_seconds": 3600}, ad={"cap": once})
     network.place("a", "news", "top", {"unit": "second", "creative": CREATIVE})
@@ -309,7 +309,7 @@ def test_many_impressions_are_settled_together(network: AdNetwork, campaign: Mak
     assert network.stats("a")["totals"]["spend_thousandths"] == 2800
 
 
-def test_beacons_that_another_process_settled_are_told_from_new_ones(
+def test_beacons_that_another_process_settled_are_not_counted_again(
     network: AdNetwork, campaign: Make, ads_db: Db, clock: Turned
 ) -> None:
     campaign("a", bid=100)
@@ -321,7 +321,7 @@ def test_beacons_that_another_process_settled_are_told_from_new_ones(
     assert not list(find_problems(ads_db))
 
 
-def test_an_impression_whose_lease_is_gone_is_paid_by_the_budget(
+def test_an_impression_of_an_expired_lease_is_charged_to_the_budget(
     network: AdNetwork, campaign: Make, ads_db: Db
 ) -> None:
     campaign("a", bid=100, total=160)
@@ -333,7 +333,7 @@ def test_an_impression_whose_lease_is_gone_is_paid_by_the_budget(
     assert not list(find_problems(ads_db))
 
 
-def test_an_impression_whose_lease_has_too_little_is_paid_by_the_budget(
+def test_an_impression_of_an_empty_lease_is_charged_to_the_budget(
     network: AdNetwork, campaign: Make, ads_db: Db
 ) -> None:
     campaign("a", bid=100, total=160)
@@ -379,7 +379,7 @@ def test_forged_and_late_beacons_are_refused(network: AdNetwork, campaign: Make,
 # ---- money ----
 
 
-def test_a_budget_is_used_up_and_never_passed(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
+def test_a_budget_is_spent_and_never_exceeded(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
     campaign("a", bid=300, total=3)  # ten impressions
     served = [serve.serve_id for _ in range(30) for serve in network.choose("news", "top")]
     assert len(served) == 10
@@ -401,15 +401,15 @@ def test_a_day_has_its_own_budget(network: AdNetwork, campaign: Make, clock: Tur
     assert not list(find_problems(ads_db))
 
 
-def test_an_even_day_is_paced(network: AdNetwork, campaign: Make, clock: Turned) -> None:
+def test_even_pacing_spreads_the_daily_budget(network: AdNetwork, campaign: Make, clock: Turned) -> None:
     campaign("a", bid=1000, total=10_000, budget={"daily": 24, "pacing": "even"})
     assert sum(len(network.choose("news", "top")) for _ in range(40)) == 13  # noon and an hour
 
 
-def test_a_campaign_whose_money_is_spent_ends_by_itself(
+def test_a_campaign_ends_when_its_budget_is_spent(
     network: AdNetwork, campaign: Make, ads_db: Db, clock: Turned
 ) -> None:
-    """One update takes it out of every zone: no process asks for its money again."""
+    """One update removes it from every zone: no process tries to lease from it again."""
     campaign("a", bid=300, total=3)
     network.impressions([serve.serve_id for _ in range(10) for serve in network.choose("news", "top")])
     assert network.get("a")["status"] == "active"
@@ -420,7 +420,7 @@ def test_a_campaign_whose_money_is_spent_ends_by_itself(
         assert other._zones.campaigns["a"].wallet.refusals == 0
 
 
-def test_of_campaigns_without_money_few_are_asked_in_a_choice(
+def test_a_choice_tries_few_campaigns_without_money(
     network: AdNetwork, campaign: Make, ads_db: Db, clock: Turned
 ) -> None:
     for number in range(8):
@@ -436,7 +436,7 @@ def test_of_campaigns_without_money_few_are_asked_in_a_choice(
     assert [wallet.refusals for wallet in wallets] == [1] * 8 + [0]  # none is asked again so soon
 
 
-def test_a_large_zone_leaves_out_what_cannot_be_shown(
+def test_the_order_of_a_large_zone_excludes_ads_that_cannot_be_shown(
     network: AdNetwork, campaign: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(zones, "LARGE", 2)
@@ -463,7 +463,9 @@ def test_a_large_zone_leaves_out_what_cannot_be_shown(
     assert ordered() == ["a", "b", "c"]
 
 
-def test_unknown_zones_push_no_other_out(network: AdNetwork, campaign: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_for_unknown_zones_drop_no_zone_with_ads(
+    network: AdNetwork, campaign: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(zones, "MOST_ZONES", 3)
     campaign("a")
     known = network._zones.get("news", "top")
@@ -473,7 +475,9 @@ def test_unknown_zones_push_no_other_out(network: AdNetwork, campaign: Make, mon
     assert len(network._zones._zones) <= 3
 
 
-def test_leases_come_back(network: AdNetwork, campaign: Make, clock: Turned, ads_db: Db) -> None:
+def test_the_rest_of_an_expired_lease_returns_to_the_budget(
+    network: AdNetwork, campaign: Make, clock: Turned, ads_db: Db
+) -> None:
     campaign("a", bid=100, total=160)
     gone = AdNetwork(ads_db, secret=b"test", clock=clock)
     serve_id = gone.choose("news", "top")[0].serve_id  # and it dies
@@ -487,7 +491,7 @@ def test_leases_come_back(network: AdNetwork, campaign: Make, clock: Turned, ads
     assert not list(find_problems(ads_db))
 
 
-def test_who_asks_for_ads_and_sees_none_holds_back_little_money(
+def test_a_source_that_shows_no_ads_reserves_little_money(
     network: AdNetwork, campaign: Make, clock: Turned, ads_db: Db
 ) -> None:
     campaign("a", bid=1000, total=10_000)  # ten thousand impressions
@@ -509,7 +513,7 @@ def test_who_asks_for_ads_and_sees_none_holds_back_little_money(
     assert (money["spent"], money["leased"]) == (1000, 0)
 
 
-def test_closing_gives_back_what_no_serve_was_promised(campaign: Make, clock: Turned, ads_db: Db) -> None:
+def test_closing_returns_money_that_no_serve_was_promised(campaign: Make, clock: Turned, ads_db: Db) -> None:
     campaign("a", bid=100, total=160)
     with AdNetwork(ads_db, secret=b"test", clock=clock) as other:
         serve_id = other.choose("news", "top")[0].serve_id
@@ -518,7 +522,7 @@ def test_closing_gives_back_what_no_serve_was_promised(campaign: Make, clock: Tu
     assert other.money(["a"])["a"]["leased"] == 0
 
 
-def test_a_click_after_its_lease_is_paid_by_the_budget_while_it_can(
+def test_a_late_click_is_charged_to_the_budget_while_it_has_money(
     network: AdNetwork, campaign: Make, clock: Turned, ads_db: Db
 ) -> None:
     campaign("a", bid=60, model="cpc", total=100)
@@ -534,7 +538,7 @@ def test_a_click_after_its_lease_is_paid_by_the_budget_while_it_can(
 # ---- jobs, problems ----
 
 
-def test_clicks_teach_what_an_ad_is_worth(network: AdNetwork, campaign: Make, ads_db: Db, clock: Turned) -> None:
+def test_a_job_updates_the_ecpm_from_clicks(network: AdNetwork, campaign: Make, ads_db: Db, clock: Turned) -> None:
     campaign("a", bid=10, model="cpc")
     for serve_id in [network.choose("news", "top")[0].serve_id for _ in range(20)]:
         network.click(serve_id)
@@ -545,7 +549,7 @@ def test_clicks_teach_what_an_ad_is_worth(network: AdNetwork, campaign: Make, ad
     assert ad_jobs.refresh_ecpm(ads_db, clock.now + timedelta(days=3)) == {"changed": 0}  # nothing of late
 
 
-def test_campaigns_whose_time_is_up_are_ended(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
+def test_campaigns_end_at_their_end_time(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
     campaign("a", ends_at=datetime(2020, 1, 1, tzinfo=UTC))
     campaign("b")
     assert ad_jobs.end_campaigns(ads_db) == {"ended": 1}
@@ -560,7 +564,7 @@ def test_campaigns_whose_time_is_up_are_ended(network: AdNetwork, campaign: Make
         ({"total": -1}, "over-budget", False),
     ],
 )
-def test_wrong_money_is_found_and_mended(
+def test_wrong_budgets_are_found_and_repaired(
     network: AdNetwork, campaign: Make, ads_db: Db, change: dict[str, int], code: str, repairable: bool
 ) -> None:
     campaign("a")
@@ -570,7 +574,7 @@ def test_wrong_money_is_found_and_mended(
     assert bool(list(find_problems(ads_db))) != repairable
 
 
-def test_a_placement_of_no_campaign_is_found(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
+def test_a_placement_without_a_campaign_is_found(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
     campaign("a")
     ads_db["ad_placements"].update_one({}, {"$set": {"campaign_id": "gone"}})
     assert [one.code for one in find_problems(ads_db)] == ["lost-placement"]

@@ -1,4 +1,4 @@
-"""`squinney prove ads`, at a size for every run."""
+"""`squinney prove ads`, small enough for every test run."""
 
 from __future__ import annotations
 

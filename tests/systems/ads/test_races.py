@@ -1,4 +1,4 @@
-"""Several processes' networks at the same moment."""
+"""Several networks, as of different processes, at the same time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from squinney.ads import AdNetwork, find_problems
 from squinney.mongo.schema import Db
 
 
-def test_budget_cap_and_count_hold_beside_each_other(
+def test_budget_cap_and_counts_hold_in_concurrent_processes(
     network: AdNetwork, campaign: Callable[..., str], ads_db: Db, clock: Turned
 ) -> None:
     campaign("small", bid=500, total=20)  # forty impressions

@@ -1,4 +1,4 @@
-"""The network's pure decisions."""
+"""The network's rules."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_without_keywords_the_best_paid_comes_first() -> None:
     assert [unit for unit, _ in _ranked([_ad("a", 1), _ad("b", 3), _ad("c", 2)])] == ["b", "c", "a"]
 
 
-def test_keywords_are_scored_as_written() -> None:
+def test_keywords_are_scored_by_the_documented_formula() -> None:
     ads = [_ad("none", 1000), _ad("one", 500, "tea"), _ad("two", 400, "tea", "cake"), _ad("rich", 20_000)]
     scores = dict(_ranked(ads, "tea", "cake"))
     assert scores == pytest.approx(
@@ -61,7 +61,7 @@ def test_every_ad_comes_once_and_in_order(ads: list[tuple[int, set[str]]], words
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_words_of_many_ads_yield_the_best_ones_as_scoring_all_would(seed: int) -> None:
+def test_ranking_by_keywords_equals_scoring_every_ad(seed: int) -> None:
     chance = random.Random(seed)
     some = [chance.sample("abcdef", chance.randrange(4)) for _ in range(400)]
     ads = [_ad(f"{number:03}", chance.randrange(1, 50), *keywords) for number, keywords in enumerate(some)]
@@ -74,7 +74,7 @@ def test_words_of_many_ads_yield_the_best_ones_as_scoring_all_would(seed: int) -
 
 
 @pytest.mark.parametrize("words", [(), ("tea",)])
-def test_among_equals_chance_is_fair_by_weight(words: tuple[str, ...]) -> None:
+def test_ties_are_drawn_in_proportion_to_their_weights(words: tuple[str, ...]) -> None:
     """Chi-squared with 29 degrees of freedom: above 58 comes once in a thousand, and the seed is fixed."""
     ads = [_ad(str(number), 5, "tea", weight=1 + number % 3) for number in range(30)]
     order, chance = Order.of(ads), random.Random(7)
@@ -89,14 +89,14 @@ def test_the_same_seed_makes_the_same_choice() -> None:
     assert _ranked(ads, seed=3) == _ranked(ads, seed=3) != _ranked(ads, seed=4)
 
 
-def test_worth_by_click_begins_with_a_prior_and_is_learned() -> None:
+def test_the_ecpm_of_clicks_starts_with_a_prior() -> None:
     price: Any = {"model": "cpc", "bid": 50}
     assert rules.ecpm(price) == 50 * 2 * 1000
     assert rules.ecpm(price, impressions=99_000, clicks=998) == 50 * 10 * 1000
     assert rules.ecpm({"model": "cpm", "bid": 250}) == 250_000
 
 
-def test_an_even_day_gives_its_money_as_it_goes() -> None:
+def test_even_pacing_allows_money_in_proportion_to_the_time() -> None:
     assert rules.day_allowance(2400, "even", NOON) == 1300
     assert rules.day_allowance(2400, "even", NOON.replace(hour=23, minute=30)) == 2400
     assert rules.day_allowance(2400, "asap", NOON.replace(hour=0)) == 2400
@@ -112,7 +112,7 @@ def test_a_lease_is_never_more_than_is_left(left: int, price: int) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=3))
-def test_names_become_field_names_that_no_others_become(names: list[str]) -> None:
+def test_different_names_become_different_field_names(names: list[str]) -> None:
     made = rules.field_name(*names)
     assert not set(made) & set(".$\0")
     assert made.count("/") == len(names) - 1
@@ -132,7 +132,7 @@ def test_names_become_field_names_that_no_others_become(names: list[str]) -> Non
         "https://@x",
     ],
 )
-def test_a_creative_leads_to_addresses_only(url: Any) -> None:
+def test_a_creative_accepts_only_web_urls(url: Any) -> None:
     with pytest.raises(Invalid, match=r"creative\.url"):
         rules.creative({"kind": "text", "title": "t", "url": url})
 

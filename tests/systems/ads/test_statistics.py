@@ -1,4 +1,4 @@
-"""Every number beside what was really sent, counted by hand."""
+"""Every figure equals what was really sent, as the tests count it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _send(network: AdNetwork, kind: str, serve_id: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_each_number_is_what_was_sent(network: AdNetwork, clock: Turned, ads_db: Db, seed: int) -> None:
-    """Beacons repeated, late and in any order, over zones and days."""
+def test_each_count_equals_the_beacons_sent(network: AdNetwork, clock: Turned, ads_db: Db, seed: int) -> None:
+    """Beacons are repeated, late and in random order, for several zones and days."""
     chance = random.Random(seed)
     for name, pricing in PRICES.items():
         network.create_campaign(name, "Larch", pricing=pricing, budget={"total": 100_000, "currency": "EUR"})
@@ -70,7 +70,7 @@ def test_each_number_is_what_was_sent(network: AdNetwork, clock: Turned, ads_db:
     assert not list(find_problems(ads_db))
 
 
-def test_a_part_of_the_days_can_be_asked_for(network: AdNetwork, campaign: Any, clock: Turned) -> None:
+def test_stats_of_some_days(network: AdNetwork, campaign: Any, clock: Turned) -> None:
     campaign("a")
     days = []
     for _ in range(4):
@@ -81,7 +81,7 @@ def test_a_part_of_the_days_can_be_asked_for(network: AdNetwork, campaign: Any, 
     assert ([row["day"] for row in found["rows"]], found["totals"]["impressions"]) == (days[1:3], 2)
 
 
-def test_rows_come_a_page_at_a_time_and_totals_are_of_all(network: AdNetwork, ads_db: Db, campaign: Any) -> None:
+def test_rows_are_paged_and_totals_cover_all_rows(network: AdNetwork, ads_db: Db, campaign: Any) -> None:
     campaign("a")
     chance = random.Random(1)
     rows = []
@@ -111,10 +111,10 @@ def test_rows_come_a_page_at_a_time_and_totals_are_of_all(network: AdNetwork, ad
         assert [one["impressions"] for one in told] == sorted((one["impressions"] for one in told), reverse=True)
 
 
-def test_a_budget_that_others_hold_keeps_no_other_campaign_waiting(
+def test_a_blocked_budget_does_not_block_other_campaigns(
     network: AdNetwork, campaign: Any, ads_db: Db, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a process does that was killed inside a transaction."""
+    """A transaction holds a budget, like that of a killed process."""
     monkeypatch.setattr(settling, "SECONDS", 1.0)
     campaign("held", bid=2)
     campaign("free", bid=1)

@@ -99,8 +99,7 @@ class Hits:
         date = hit.at.replace(hour=0, minute=0, second=0, microsecond=0)
         first = date.replace(day=1)
         days = (following(first, "month", UTC) - first).days
-        zeros: dict[str, Document] = {"total": 0, "hourly": HOURS_OF_ZEROS, "minute": MINUTES_OF_ZEROS}  # type: ignore[dict-item]
-        self._set_on_insert(DAILY_HITS, date, hit, zeros)
+        self._set_on_insert(DAILY_HITS, date, hit, {"total": 0, "hourly": HOURS_OF_ZEROS, "minute": MINUTES_OF_ZEROS})
         daily = {str(number): 0 for number in range(1, days + 1)}
         self._set_on_insert(MONTHLY_HITS, first, hit, {"total": 0, "daily": daily})
 

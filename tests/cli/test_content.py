@@ -16,13 +16,13 @@ def test_a_folder_goes_in_and_out(squinney: Squinney, ready_db: Db, tmp_path: Pa
     (folder / "blog").mkdir(parents=True)
     (folder / "blog" / "hello.md").write_text("---\ntitle: Hello\n---\n![dawn](dawn.jpg)")
     (folder / "blog" / "dawn.jpg").write_bytes(jpeg())
-    told = squinney("content", "import", str(folder), "--author", "ada", "--json")
-    assert (told.returncode, json.loads(told.stdout)) == (0, {"pictures": 1, "created": 2})
+    result = squinney("content", "import", str(folder), "--author", "ada", "--json")
+    assert (result.returncode, json.loads(result.stdout)) == (0, {"pictures": 1, "created": 2})
     assert squinney("content", "import", str(folder)).stdout == "unchanged: 3\n"
     (folder / "paper.pdf").write_text("x")
-    told = squinney("content", "import", str(folder))
-    assert told.stdout == "skipped: 1, unchanged: 3\n"
-    assert "skipped: paper.pdf is not Markdown" in told.stderr
+    result = squinney("content", "import", str(folder))
+    assert result.stdout == "skipped: 1, unchanged: 3\n"
+    assert "skipped: paper.pdf is not Markdown" in result.stderr
     out = tmp_path / "out"
     assert squinney("content", "export", str(out), "--under", "/blog").stdout == "pages: 1, pictures: 1\n"
     assert "![dawn](dawn.jpg)" in (out / "hello.md").read_text()
@@ -38,7 +38,7 @@ def test_what_cannot_be_done_is_one_sentence(squinney: Squinney, ready_db: Db, t
         (3, "there is no", ["export", str(tmp_path / "out"), "--under", "/No Such"]),
         (1, "Not a directory", ["export", str(file / "out")]),
     ]:
-        told = squinney("content", *arguments)
-        assert (told.returncode, told.stdout) == (code, ""), told.stderr
-        assert sentence in told.stderr
-        assert len(told.stderr.splitlines()) == 1
+        result = squinney("content", *arguments)
+        assert (result.returncode, result.stdout) == (code, ""), result.stderr
+        assert sentence in result.stderr
+        assert len(result.stderr.splitlines()) == 1

@@ -164,8 +164,8 @@ def test_a_conversion_under_load_loses_nothing(site: Db, node: Node, mode: Mode)
                 comments.convert(node["_id"], to)
         finally:
             stop.set()
-        told = {slug: text for future in writers for slug, text in future.result().items()}
-    expected = {slug: text for slug, text in told.items() if text != "deleted"}
+        acknowledged = {slug: text for future in writers for slug, text in future.result().items()}
+    expected = {slug: text for slug, text in acknowledged.items() if text != "deleted"}
     assert {comment["slug"]: comment["text"] for comment in walk(comments, node["_id"], 200)} == expected
     assert comments.count(node) == len(expected)
     assert len(expected) > 20

@@ -17,7 +17,7 @@ def old_file_step(file_id: str, now: datetime) -> Step:
     return removal_step("file", file_id, now + timedelta(seconds=KEEP_FILES_SECONDS))
 
 
-def removal_step(kind: str, target_id: str, due_at: datetime, **more: Any) -> Step:
+def removal_step(kind: str, target_id: str, due_at: datetime, **fields: Any) -> Step:
     """Return the step that schedules a removal: what the sweep deletes, and the time from which it may."""
     removal_id = f"{kind}:{target_id}:{secrets.token_hex(4)}"
-    return Step(REMOVALS, removal_id, insert={"kind": kind, "target_id": target_id, "due_at": due_at, **more})
+    return Step(REMOVALS, removal_id, insert={"kind": kind, "target_id": target_id, "due_at": due_at, **fields})

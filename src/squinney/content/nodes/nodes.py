@@ -305,14 +305,14 @@ class Nodes:
 
         Raises: `UnknownNode`, `Forbidden`, `Invalid`, `LimitReached`.
         """
-        more, less = rules.checked_tags(add), rules.checked_tags(remove)
-        tags = rules.changed_tags(more, less)
+        added, removed = rules.checked_tags(add), rules.checked_tags(remove)
+        tags = rules.changed_tags(added, removed)
         room = {"$expr": {"$lte": [{"$size": tags}, MOST_TAGS]}}
         try:
             return self._set(node, [{"$set": {"metadata.tags": tags}}], viewer, room)
         except Conflict:
             current = self._visible.editable(node, viewer)["metadata"]["tags"]
-            if len({*current, *more} - ({*less} - {*more})) <= MOST_TAGS:
+            if len({*current, *added} - ({*removed} - {*added})) <= MOST_TAGS:
                 raise
             raise LimitReached(f"a node has at most {MOST_TAGS} tags", limit=MOST_TAGS) from None
 

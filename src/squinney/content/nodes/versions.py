@@ -13,7 +13,7 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.nonces import EditConflict, new_nonce
 from squinney.transactions import Plan
 
-SAVED_SINCE = "another user has saved this node since you opened it"
+SAVED_SINCE = "the node was saved since you opened it"
 
 
 def plan(current: Node, changes: Document, by: Author | None, now: datetime, *, session: str | None = None) -> Plan:
@@ -25,17 +25,17 @@ def plan(current: Node, changes: Document, by: Author | None, now: datetime, *, 
 
 def restored(earlier: Mapping[str, Any]) -> Document:
     """Return the changes that restore an earlier version; a photo keeps its current file."""
-    then = earlier["metadata"]
-    detail = {name: value for name, value in then["detail"].items() if name not in rules.FILE_KEYS}
-    return {"title": then["title"], "detail": detail}
+    metadata = earlier["metadata"]
+    detail = {name: value for name, value in metadata["detail"].items() if name not in rules.FILE_KEYS}
+    return {"title": metadata["title"], "detail": detail}
 
 
 def require_same_session_since(db: Db, current: Node, nonce: str, changes: Document, session: str | None) -> None:
     """Require that all saves since the nonce are of the same session, or raise `EditConflict`."""
     base = db[REVISIONS].find_one(queries.REVISION(node_id=current["_id"], nonce=nonce))
     if base and session is not None:
-        since = queries.SAVED_SINCE.find(db, node_id=current["_id"], version=base["version"], projection={"session": 1})
-        if all(saved["session"] == session for saved in since):
+        saves = queries.SAVED_SINCE.find(db, node_id=current["_id"], version=base["version"], projection={"session": 1})
+        if all(saved["session"] == session for saved in saves):
             return
     yours = None
     if base:

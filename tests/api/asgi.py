@@ -11,7 +11,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 
 @dataclass
-class Answer:
+class Response:
     """A response."""
 
     status: int
@@ -28,7 +28,7 @@ async def call(
     headers: Mapping[str, str] | None = None,
     receive: Receive | None = None,
     client: str = "192.0.2.1",
-) -> Answer:
+) -> Response:
     """Send one request and return the response. Without `receive`, the body is empty."""
     given = {"host": "testserver", **(headers or {})}
     path, _, query = path.partition("?")
@@ -58,7 +58,7 @@ async def call(
     raw = sent[0]["headers"]
     body = b"".join(message.get("body", b"") for message in sent[1:])
     complete = len(sent) > 1 and not sent[-1].get("more_body", False)
-    return Answer(sent[0]["status"], {name.decode(): value.decode() for name, value in raw}, body, complete)
+    return Response(sent[0]["status"], {name.decode(): value.decode() for name, value in raw}, body, complete)
 
 
 async def never() -> dict[str, Any]:
@@ -67,6 +67,6 @@ async def never() -> dict[str, Any]:
     raise AssertionError
 
 
-async def within(awaited: Awaitable[Answer], seconds: float = 30) -> Answer:
+async def within(awaited: Awaitable[Response], seconds: float = 30) -> Response:
     """Return the response, or fail after `seconds` instead of hanging."""
     return await asyncio.wait_for(awaited, seconds)

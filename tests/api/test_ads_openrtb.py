@@ -74,10 +74,10 @@ def _place(
 
 
 def _bid(site: TestClient, request: dict[str, Any]) -> dict[str, Any]:
-    answer = site.post("/api/ads/openrtb2", json=request)
-    assert answer.status_code == 200, answer.text
-    assert answer.headers["x-openrtb-version"] == "2.6"
-    (seat,) = answer.json()["seatbid"]
+    response = site.post("/api/ads/openrtb2", json=request)
+    assert response.status_code == 200, response.text
+    assert response.headers["x-openrtb-version"] == "2.6"
+    (seat,) = response.json()["seatbid"]
     (bid,) = seat["bid"]
     assert isinstance(bid, dict)
     return bid
@@ -85,9 +85,9 @@ def _bid(site: TestClient, request: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_banner_gets_a_complete_bid(site: TestClient, network: AdNetwork) -> None:
     _place(network, TEXT)
-    answer = site.post("/api/ads/openrtb2", json=BANNER).json()
-    assert (answer["id"], answer["cur"], answer["seatbid"][0]["seat"]) == (BANNER["id"], "EUR", "squinney")
-    bid = answer["seatbid"][0]["bid"][0]
+    response = site.post("/api/ads/openrtb2", json=BANNER).json()
+    assert (response["id"], response["cur"], response["seatbid"][0]["seat"]) == (BANNER["id"], "EUR", "squinney")
+    bid = response["seatbid"][0]["bid"][0]
     assert isinstance(bid["price"], float)
     said = {name: bid[name] for name in ("impid", "price", "adomain", "cid", "crid", "w", "h", "mtype", "exp")}
     assert said == {
@@ -170,8 +170,8 @@ def test_other_requests_of_the_specification_get_a_bid(
 )
 def test_no_bid_is_204(site: TestClient, network: AdNetwork, change: dict[str, Any]) -> None:
     _place(network, TEXT)
-    answer = site.post("/api/ads/openrtb2", json=_request(**change))
-    assert (answer.status_code, answer.content) == (204, b"")
+    response = site.post("/api/ads/openrtb2", json=_request(**change))
+    assert (response.status_code, response.content) == (204, b"")
 
 
 def test_a_secure_placement_gets_no_image_from_an_insecure_host(site: TestClient, network: AdNetwork) -> None:

@@ -82,8 +82,8 @@ def test_a_key_stores_and_counts_once(site: TestClient) -> None:
     events, hit = {"events": [EVENT, {**EVENT, "$x": 1}]}, {"site": "s", "page": "/p", "at": EVENT["time"], "count": 3}
     stored = [site.post("/api/analytics/events", json=events, headers=once) for _ in range(2)]
     counted = [site.post("/api/analytics/hits", json={"hits": [hit]}, headers=once) for _ in range(2)]
-    assert [(answer.status_code, answer.json()["stored"]) for answer in stored] == [(201, 1)] * 2
-    assert [(answer.status_code, answer.json()) for answer in counted] == [(201, {"hits": 3})] * 2
+    assert [(response.status_code, response.json()["stored"]) for response in stored] == [(201, 1)] * 2
+    assert [(response.status_code, response.json()) for response in counted] == [(201, {"hits": 3})] * 2
     assert len(site.get("/api/analytics/events", params=DAY).json()["items"]) == 1
     whole = {"start": "2026-03-28T00:00:00Z", "end": "2026-03-30T00:00:00Z", "site": "s"}
     assert site.get("/api/analytics/top", params=whole).json() == [{"page": "/p", "hits": 3}]
@@ -145,9 +145,9 @@ def test_one_sites_page_shows_no_bytes_of_another(site: TestClient, systems: ass
     ],
 )
 def test_a_bad_request_gives_one_problem(site: TestClient, path: str, parameters: dict[str, Any], said: str) -> None:
-    answer = site.get(f"/api/analytics/{path}", params=parameters)
-    assert answer.status_code == 422, answer.text
-    assert said in answer.json()["detail"]
+    response = site.get(f"/api/analytics/{path}", params=parameters)
+    assert response.status_code == 422, response.text
+    assert said in response.json()["detail"]
 
 
 def test_the_page_shows_everything_and_its_charts_are_updated(site: TestClient, systems: assembly.Assembled) -> None:

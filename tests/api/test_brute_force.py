@@ -44,10 +44,10 @@ def everything(site: TestClient, path: str, **query: Any) -> list[Any]:
     items: list[Any] = []
     cursor = None
     while True:
-        answer = site.get(path, params={**query, "limit": 37, **({"cursor": cursor} if cursor else {})})
-        assert answer.status_code == 200, answer.text
-        items += answer.json()["items"]
-        if not (cursor := answer.json()["next"]):
+        response = site.get(path, params={**query, "limit": 37, **({"cursor": cursor} if cursor else {})})
+        assert response.status_code == 200, response.text
+        items += response.json()["items"]
+        if not (cursor := response.json()["next"]):
             return items
 
 

@@ -85,8 +85,8 @@ def test_the_header_timeout_starts_again_with_each_request() -> None:
         writer.write(REQUEST)
         await asyncio.sleep(2 * Impatient.header_seconds)  # the time limit for bodies is the application's
         writer.write(b"abc")
-        answer = await reader.readuntil(b"abc")
+        response = await reader.readuntil(b"abc")
         writer.write(REQUEST[:20])
-        return answer[:15] + await reader.read()
+        return response[:15] + await reader.read()
 
     assert converse(two_requests) == b"HTTP/1.1 200 OK"

@@ -24,9 +24,9 @@ THEN = "2026-01-01T00:00:00Z"
 
 def create(site: TestClient, slug: str, parent_id: str | None = None, **more: Any) -> Any:
     body = {"slug": slug, "type": "basic-page", "title": slug, "author": AUTHOR, "parent_id": parent_id, **more}
-    answer = site.post("/api/content/nodes", json=body)
-    assert answer.status_code == 201, answer.text
-    return answer.json()
+    response = site.post("/api/content/nodes", json=body)
+    assert response.status_code == 201, response.text
+    return response.json()
 
 
 def test_a_long_text_in_any_writing_system_is_accepted(site: TestClient) -> None:
@@ -45,8 +45,8 @@ def test_a_long_text_in_any_writing_system_is_accepted(site: TestClient) -> None
 def test_a_large_upload_as_a_form_is_refused(site: TestClient) -> None:
     del site.headers["X-CSRF-Token"]
     for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=b"):
-        answer = site.post("/site/-/upload?parent=x&slug=y", content=b"a" * (9 << 20), headers={"Content-Type": kind})
-        assert answer.status_code == 413
+        response = site.post("/site/-/upload?parent=x&slug=y", content=b"a" * (9 << 20), headers={"Content-Type": kind})
+        assert response.status_code == 413
 
 
 def test_one_scope_covers_nodes_and_their_comments(site: TestClient, systems: assembly.Assembled) -> None:
@@ -189,8 +189,8 @@ def test_an_asset_supports_conditional_and_range_requests(site: TestClient) -> N
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"<svg onload=alert(1)>"], ids=["empty", "html", "svg"])
 def test_an_upload_that_is_not_a_photo_is_refused(site: TestClient, body: bytes) -> None:
-    answer = upload(site, body)
-    assert (answer.status_code, answer.json()["code"]) == (422, "bad-media")
+    response = upload(site, body)
+    assert (response.status_code, response.json()["code"]) == (422, "bad-media")
 
 
 def test_feeds_are_valid_and_support_304(site: TestClient) -> None:

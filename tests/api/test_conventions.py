@@ -19,15 +19,15 @@ def test_every_route_refuses_unknown_query_parameters(site: TestClient) -> None:
     for method, path in all_routes(site.app):  # type: ignore[arg-type]
         if path in HEALTH:
             continue
-        answer = site.request(method, f"{path}?unknown_parameter=1")
-        assert answer.status_code == 422, (method, path, answer.text)
-        assert "unknown_parameter" in answer.text, (method, path)
+        response = site.request(method, f"{path}?unknown_parameter=1")
+        assert response.status_code == 422, (method, path, response.text)
+        assert "unknown_parameter" in response.text, (method, path)
 
 
 def test_an_unknown_filter_is_refused_instead_of_ignored(site: TestClient) -> None:
     for path in (f"{API}/products?brnd=Acme", f"{API}/orders?status=placed"):
-        answer = site.get(path)
-        assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+        response = site.get(path)
+        assert (response.status_code, response.json()["code"]) == (422, "invalid")
     assert site.get(f"{API}/products?type=Film").status_code == 200
 
 
@@ -42,10 +42,10 @@ def test_405_names_every_method_of_the_path(site: TestClient) -> None:
         methods.setdefault(path, set()).add(method)
     tried = 0
     for path in methods:
-        answer = site.request("TRACE", path)
-        if answer.status_code != 405:
+        response = site.request("TRACE", path)
+        if response.status_code != 405:
             continue
-        allowed = set(answer.headers["allow"].split(", "))
+        allowed = set(response.headers["allow"].split(", "))
         assert methods[path] <= allowed, path
         for method in {"GET", "POST", "PUT", "PATCH", "DELETE"} - methods[
             path
@@ -171,5 +171,5 @@ def test_the_shape_of_a_new_product_is_documented(site: TestClient) -> None:
 
 @pytest.mark.parametrize("wrong", [{"id": {"$gt": ""}}, {"title": ""}, {"pricing": {}}, {"nothing": 1}, {"version": 7}])
 def test_a_new_product_is_checked(site: TestClient, wrong: dict[str, Any]) -> None:
-    answer = site.post(f"{API}/products", json=product(**wrong))
-    assert answer.status_code == (201 if "version" in wrong else 422), answer.text
+    response = site.post(f"{API}/products", json=product(**wrong))
+    assert response.status_code == (201 if "version" in wrong else 422), response.text

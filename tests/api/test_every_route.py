@@ -113,10 +113,10 @@ def test_no_page_fails_for_strangers_and_admin_pages_refuse_them(
             token = ANONYMOUS + "a-visitors-token"
             visitor.cookies.set("squinney", token)
             csrf = {"X-CSRF-Token": Visitor(SECRET, token).csrf}
-            answer = visitor.request(method, path, headers={"Accept": accept, **csrf})
-            assert answer.status_code < 500, (method, path, answer.text)
+            response = visitor.request(method, path, headers={"Accept": accept, **csrf})
+            assert response.status_code < 500, (method, path, response.text)
             if path.startswith(FOR_ADMINS):
-                _is_refused(answer, accept)
+                _is_refused(response, accept)
     token = _session(systems, "editor")
     for method, path in pages(app):
         if path.startswith(FOR_ADMINS):
@@ -125,10 +125,10 @@ def test_no_page_fails_for_strangers_and_admin_pages_refuse_them(
             assert visitor.request(method, path, headers=csrf).status_code == 403, (method, path)
 
 
-def _is_refused(answer: object, accept: str) -> None:
-    assert answer.status_code == (303 if accept == "text/html" else 403)  # type: ignore[attr-defined]
+def _is_refused(response: object, accept: str) -> None:
+    assert response.status_code == (303 if accept == "text/html" else 403)  # type: ignore[attr-defined]
     if accept == "text/html":
-        assert answer.headers["location"].startswith("/sign-in?next=/")  # type: ignore[attr-defined]
+        assert response.headers["location"].startswith("/sign-in?next=/")  # type: ignore[attr-defined]
 
 
 def test_each_route_refuses_a_body_that_is_too_large(
@@ -161,12 +161,12 @@ def test_each_route_counts_against_a_rate(systems: assembly.Assembled) -> None:
         assert client.get("/").status_code == 200
         assert client.get("/api/identity/key", headers={"Authorization": f"Bearer {key}"}).status_code == 200
         for method, path in all_routes(limited):
-            answer = client.request(method, path, headers={"Authorization": f"Bearer {key}"})
+            response = client.request(method, path, headers={"Authorization": f"Bearer {key}"})
             if path in OPEN - {"/api/docs", "/api/openapi.json"}:
-                assert answer.status_code == 200, path
+                assert response.status_code == 200, path
             else:
-                assert answer.status_code == 429, (method, path)
-                assert int(answer.headers["retry-after"]) >= 1
+                assert response.status_code == 429, (method, path)
+                assert int(response.headers["retry-after"]) >= 1
 
 
 def test_each_route_is_documented_with_its_errors(app: FastAPI) -> None:
@@ -181,9 +181,9 @@ def test_each_route_is_documented_with_its_errors(app: FastAPI) -> None:
                 wanted = {"401", "403", "422", "429", "503"} | ({"413"} if "requestBody" in operation else set())
                 assert wanted <= operation["responses"].keys(), (method, path)
                 assert operation["security"], path
-                for status, answer in operation["responses"].items():
+                for status, response in operation["responses"].items():
                     if status >= "400":
-                        assert "application/problem+json" in answer["content"], (path, status)
+                        assert "application/problem+json" in response["content"], (path, status)
             names = {parameter["name"] for parameter in operation.get("parameters", [])}
             if "cursor" in names and path.startswith("/api/"):
                 assert _signs_cursors(app, method, path), f"{path} must take its cursor as api.cursors.Cursor"
@@ -202,9 +202,9 @@ def _signs_cursors(app: FastAPI, method: str, path: str) -> bool:
 
 def test_each_response_has_the_security_headers(app: FastAPI, visitor: TestClient) -> None:
     for method, path in all_routes(app):
-        answer = visitor.request(method, path, headers={"Accept": "text/html"})
-        assert answer.status_code < 500, (method, path, answer.text)
-        headers = answer.headers
+        response = visitor.request(method, path, headers={"Accept": "text/html"})
+        assert response.status_code < 500, (method, path, response.text)
+        headers = response.headers
         policy = headers["content-security-policy"]
         assert "unsafe" not in policy
         assert "default-src 'none'" in policy

@@ -55,14 +55,14 @@ def test_an_internal_error_gives_one_log_line_one_count_and_one_id(app: Any, sys
     root.setLevel(logging.INFO)
     try:
         with TestClient(app) as client:
-            answer = client.get("/api/ledger/accounts", headers=key_of(systems))
+            response = client.get("/api/ledger/accounts", headers=key_of(systems))
             metrics = client.get("/metrics").text
     finally:
         root.removeHandler(handler)
         root.setLevel(level)
-    identifier = answer.headers["x-request-id"]
-    assert answer.status_code == 500
-    assert answer.json()["details"] == {"request_id": identifier}
+    identifier = response.headers["x-request-id"]
+    assert response.status_code == 500
+    assert response.json()["details"] == {"request_id": identifier}
     lines = [json.loads(line) for line in written.getvalue().splitlines()]
     ours = [line for line in lines if line.get("request_id") == identifier]
     failures = [line for line in ours if line["level"] == "error"]
@@ -94,9 +94,9 @@ def test_a_failure_during_a_response_leaves_it_incomplete(systems: assembly.Asse
 
     app = create_site(systems, options=Options(secret=SECRET))
     app.router.routes.insert(0, _route("/half", lambda: StreamingResponse(pieces())))
-    answer = asyncio.run(call(app, "GET", "/half"))
-    assert answer.body == b"half"
-    assert not answer.complete
+    response = asyncio.run(call(app, "GET", "/half"))
+    assert response.body == b"half"
+    assert not response.complete
 
 
 def _broken() -> None:
@@ -150,8 +150,8 @@ def test_building_the_openapi_document_does_not_block_the_event_loop(systems: as
     async def read() -> Any:
         return threading.current_thread().name, await call(app, "GET", "/api/openapi.json")
 
-    loop_thread, answer = asyncio.run(read())
-    assert answer.status == 200
+    loop_thread, response = asyncio.run(read())
+    assert response.status == 200
     assert makers != [loop_thread]
     assert len(makers) == 1
 

@@ -59,8 +59,8 @@ def test_the_page_lists_the_files_that_a_request_passes(passed: list[str], site:
     for name, (path, body) in _requests(site).items():
         for _ in range(3):  # the first ones fill caches
             passed.clear()
-            answer = site.post(path, json=body, headers={"Idempotency-Key": str(next(keys))})
-            assert answer.status_code in (200, 201), answer.text
+            response = site.post(path, json=body, headers={"Idempotency-Key": str(next(keys))})
+            assert response.status_code in (200, 201), response.text
         assert set(passed) == _listed("every request") | _listed(name), name
         assert f"| {name} | {len(set(passed))} |" in re.sub(r"(\| [a-z ]+ \|) \d+ \|", r"\1", PAGE.read_text())
 

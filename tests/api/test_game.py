@@ -33,9 +33,9 @@ def world(systems: assembly.Assembled) -> World:
 
 def test_a_world_is_made_and_played_over_http(site: TestClient) -> None:
     def post(path: str, status: int, **body: Any) -> Any:
-        answer = site.post(f"/api/game/{path}", json=body)
-        assert answer.status_code == status, answer.text
-        return answer.json()
+        response = site.post(f"/api/game/{path}", json=body)
+        assert response.status_code == status, response.text
+        return response.json()
 
     post("locations", 201, id="hall", description="A hall.", exits={"n": "yard"})
     post("locations", 201, id="yard", description="A yard.")

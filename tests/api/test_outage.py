@@ -81,22 +81,22 @@ class Caller(threading.Thread):
             self._call("GET", f"/api/ledger/accounts/{self._accounts[count % 2]}")
             memo = f"{self._number}-{count}"
             body = {"src": self._accounts[count % 2], "dst": self._accounts[1 - count % 2], "amount": 1, "memo": memo}
-            answer = self._call("POST", "/api/ledger/transfers", json=body, headers={"Idempotency-Key": memo})
-            if answer.status_code == 201:
+            response = self._call("POST", "/api/ledger/transfers", json=body, headers={"Idempotency-Key": memo})
+            if response.status_code == 201:
                 self.acknowledged.add(memo)
         self._client.close()
 
     def _call(self, method: str, path: str, **options: Any) -> httpx.Response:
         began = time.monotonic()
-        answer = self._client.request(method, path, **options)
+        response = self._client.request(method, path, **options)
         self.slowest = max(self.slowest, time.monotonic() - began)
-        self.statuses[answer.status_code] += 1
-        if answer.status_code == 503 and not answer.headers.get("retry-after"):
+        self.statuses[response.status_code] += 1
+        if response.status_code == 503 and not response.headers.get("retry-after"):
             self.faults.append("503 without Retry-After")
-        if answer.status_code >= 500 and answer.status_code != 503:
-            self.faults.append(answer.text)
+        if response.status_code >= 500 and response.status_code != 503:
+            self.faults.append(response.text)
         time.sleep(0.01)
-        return answer
+        return response
 
 
 @pytest.mark.timeout(240)

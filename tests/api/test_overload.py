@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import pytest
 from pymongo.errors import AutoReconnect, ExecutionTimeout, PyMongoError, WaitQueueTimeoutError
 from starlette.testclient import TestClient
-from tests.api.asgi import Answer, call, never, within
+from tests.api.asgi import Response, call, never, within
 
 from squinney import assembly
 from squinney.clock import utcnow
@@ -81,7 +81,7 @@ def test_health_responds_while_all_page_threads_wait(
     headers = {"authorization": f"Bearer {key}"}
     systems.services["identity"]["keys"].find(key)
 
-    async def probes() -> list[Answer]:
+    async def probes() -> list[Response]:
         waiting = [asyncio.ensure_future(call(app, "GET", "/api/ledger/accounts", headers=headers)) for _ in range(60)]
         while not begun.is_set():
             await asyncio.sleep(0.01)
@@ -93,7 +93,7 @@ def test_health_responds_while_all_page_threads_wait(
 
     kind = type(systems.services["ledger"]["accounts"])
     with held(monkeypatch, kind, "all", THREADS) as (begun, go):
-        assert [answer.status for answer in asyncio.run(probes())] == [200, 200, 200]
+        assert [response.status for response in asyncio.run(probes())] == [200, 200, 200]
 
 
 def test_refusals_are_sent_at_a_steady_rate() -> None:
@@ -153,25 +153,25 @@ def test_many_sign_ups_use_no_thread_of_the_pages(app: Any, monkeypatch: pytest.
 
     with held(monkeypatch, passwords, "hashed", 1) as (begun, go):
         probes, page, responses = while_waiting(crowd, begun, go, app)
-    assert [answer.status for answer in probes] == [200, 200, 200]
+    assert [response.status for response in probes] == [200, 200, 200]
     assert page.status == 200
-    assert {answer.status for answer in responses} == {503}
-    assert all(int(answer.headers["retry-after"]) >= 1 for answer in responses)
+    assert {response.status for response in responses} == {503}
+    assert all(int(response.headers["retry-after"]) >= 1 for response in responses)
 
 
 def test_sign_ups_per_address_are_limited(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     hashed = []
     monkeypatch.setattr(passwords, "hashed", lambda password: hashed.append(password) or "hashed")
 
-    async def sign_up(number: int) -> Answer:
+    async def sign_up(number: int) -> Response:
         sent = form("/sign-up", 1, login=f"p{number}", password="a long password")
         return await call(app, "POST", "/sign-up", **sent)
 
-    async def run() -> list[Answer]:
+    async def run() -> list[Response]:
         return [await sign_up(number) for number in range(55)]
 
     responses = asyncio.run(run())
-    assert [answer.status for answer in responses] == [303] * 50 + [429] * 5
+    assert [response.status for response in responses] == [303] * 50 + [429] * 5
     assert len(hashed) == 50, "the refused passwords were not hashed"
     assert 2 < int(responses[-1].headers["retry-after"]) <= 3_600, "the remaining time, not the default"
 
@@ -189,7 +189,7 @@ def test_stalled_uploads_use_no_thread_of_the_pages(systems: assembly.Assembled)
     parent = nodes.create(None, "pictures", "gallery", "Pictures", author, viewer=Viewer("admin", ("admin",)))["_id"]
     headers = {**signed_in(systems), "content-length": "1000", "content-type": "image/png"}
 
-    async def run() -> tuple[Answer, list[Answer]]:
+    async def run() -> tuple[Response, list[Response]]:
         uploads = [
             asyncio.ensure_future(
                 call(app, "POST", f"/site/-/upload?parent={parent}&slug=p{number}", headers=headers, receive=never)
@@ -204,7 +204,7 @@ def test_stalled_uploads_use_no_thread_of_the_pages(systems: assembly.Assembled)
 
     page, refused = asyncio.run(run())
     assert page.status == 200
-    assert {answer.status for answer in refused} in ({503}, {503, 408})
+    assert {response.status for response in refused} in ({503}, {503, 408})
 
 
 def test_missing_bodies_do_not_block_other_requests(systems: assembly.Assembled) -> None:
@@ -212,7 +212,7 @@ def test_missing_bodies_do_not_block_other_requests(systems: assembly.Assembled)
     app = create_site(systems, options=options)
     headers = {"content-length": "100", "content-type": "application/x-www-form-urlencoded"}
 
-    async def run() -> list[Answer]:
+    async def run() -> list[Response]:
         slow = [
             asyncio.ensure_future(call(app, "POST", "/sign-in", headers=headers, receive=never, client="192.0.2.9"))
             for _ in range(6)
@@ -300,9 +300,9 @@ def test_queries_after_a_timeout_get_no_new_time_limit(
         return real(self, *args, **kwargs)
 
     monkeypatch.setattr(collection, "find", recorded)
-    answer = asyncio.run(call(app, "GET", "/shop", headers=HTML))
-    assert answer.status == 503
-    assert answer.headers["retry-after"]
+    response = asyncio.run(call(app, "GET", "/shop", headers=HTML))
+    assert response.status == 503
+    assert response.headers["retry-after"]
     assert queried == []
 
 
@@ -344,8 +344,8 @@ def test_a_slow_query_does_not_count_as_an_outage(
 def test_a_long_form_is_refused_before_it_is_parsed(app: Any, kilobytes: int, status: int) -> None:
     """Parsing a form blocks the event loop; the status 422 shows that the form was parsed."""
     fields = form("/sign-up", 1, login="x", password="p" * (kilobytes << 10))
-    answer = asyncio.run(call(app, "POST", "/sign-up", **fields))
-    assert answer.status == status
+    response = asyncio.run(call(app, "POST", "/sign-up", **fields))
+    assert response.status == status
 
 
 def test_every_503_has_a_retry_after_header(app: Any, systems: assembly.Assembled) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from tests.api.asgi import Answer, call
+from tests.api.asgi import Response, call
 
 from squinney import assembly
 from squinney.errors import Invalid
@@ -24,7 +24,7 @@ def site(systems: assembly.Assembled, *trusted: str) -> Any:
     return create_site(systems, options=Options(secret=SECRET, trusted_proxies=trusted))
 
 
-def guess(app: Any, client: str, **headers: str) -> Answer:
+def guess(app: Any, client: str, **headers: str) -> Response:
     """Send a wrong password, as a browser behind the proxy does."""
     token = ANONYMOUS + "a-visitors-token"
     sent = {"csrf": Visitor(SECRET, token).csrf, "login": "ada", "password": "a wrong password"}

@@ -51,9 +51,9 @@ def test_operators_are_refused_at_every_string(site: TestClient) -> None:
     for method, path, field, schema in string_fields(site.app):  # type: ignore[arg-type]
         body = {name: shape.get("examples", ["x"])[0] for name, shape in schema["properties"].items()}
         for injection in INJECTIONS:
-            answer = site.request(method, path.replace("{", "").replace("}", ""), json={**body, field: injection})
-            assert answer.status_code == 422, (method, path, field, answer.text)
-            assert field in answer.text
+            response = site.request(method, path.replace("{", "").replace("}", ""), json={**body, field: injection})
+            assert response.status_code == 422, (method, path, field, response.text)
+            assert field in response.text
             tried += 1
     assert tried >= 5 * len(INJECTIONS)
 
@@ -67,9 +67,9 @@ def test_operators_in_queries_are_just_strings(site: TestClient, query: str) -> 
     "account", ["%7B%22$gt%22:%22%22%7D", "%00", "..%2f..%2fetc", "$where", "%F0%9F%90%BF", "a" * 201, "%0d%0aX: y"]
 )
 def test_odd_paths_find_nothing(site: TestClient, account: str) -> None:
-    answer = site.get(f"/api/ledger/accounts/{account}")
-    assert answer.status_code in (404, 422)
-    assert "x" not in answer.headers
+    response = site.get(f"/api/ledger/accounts/{account}")
+    assert response.status_code in (404, 422)
+    assert "x" not in response.headers
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_odd_paths_find_nothing(site: TestClient, account: str) -> None:
     ids=lambda body: repr(body[:30]),
 )
 def test_odd_bodies_are_refused_as_problems(site: TestClient, body: bytes) -> None:
-    answer = site.post("/api/ledger/accounts", content=body, headers={"Content-Type": "application/json"})
-    assert answer.status_code in (400, 422), answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
+    response = site.post("/api/ledger/accounts", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code in (400, 422), response.text
+    assert response.headers["content-type"] == "application/problem+json"
 
 
 # ---- keys ----
@@ -112,9 +112,9 @@ def test_expired_revoked_and_wrong_keys_get_the_same_response(
     systems.db["api_keys"].update_one({"_id": expired["_id"]}, {"$set": {"expires_at": utcnow()}})
     texts = set()
     for key in (gone, old, shown[:-1] + "x", "nonsense", f"sqy_{good['_id']}_"):
-        answer = stranger.get("/api/ledger/accounts", headers={"Authorization": f"Bearer {key}"})
-        assert answer.status_code == 401
-        texts.add(answer.text)
+        response = stranger.get("/api/ledger/accounts", headers={"Authorization": f"Bearer {key}"})
+        assert response.status_code == 401
+        texts.add(response.text)
     assert len(texts) == 1
     assert stranger.get("/api/ledger/accounts", headers={"Authorization": f"Bearer {shown}"}).status_code == 200
     assert stranger.get("/api/ledger/accounts", headers={"Authorization": f"Basic {shown}"}).status_code == 401
@@ -156,8 +156,8 @@ def test_a_cursor_is_valid_for_its_own_list_and_caller_only(site: TestClient, sy
     assert _refused(other), "the cursor of another caller"
 
 
-def _refused(answer: Any) -> bool:
-    return (answer.status_code, answer.json()["detail"]) == (422, "cursor is not a cursor of this list")
+def _refused(response: Any) -> bool:
+    return (response.status_code, response.json()["detail"]) == (422, "cursor is not a cursor of this list")
 
 
 # ---- headers ----
@@ -191,14 +191,14 @@ def test_a_body_of_unknown_length_is_cut_off(site: TestClient) -> None:
             sent.append(1)
             yield b" " * 65_536
 
-    answer = site.post("/api/ledger/accounts", content=endless(), headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()["code"]) == (413, "http-413")
+    response = site.post("/api/ledger/accounts", content=endless(), headers={"Content-Type": "application/json"})
+    assert (response.status_code, response.json()["code"]) == (413, "http-413")
 
 
 def test_a_response_lists_at_most_100_wrong_fields(site: TestClient) -> None:
-    answer = site.post("/api/ledger/accounts", json={f"field {number}": 1 for number in range(20_000)})
-    assert answer.status_code == 422
-    assert len(answer.json()["details"]["fields"]) == 100
+    response = site.post("/api/ledger/accounts", json={f"field {number}": 1 for number in range(20_000)})
+    assert response.status_code == 422
+    assert len(response.json()["details"]["fields"]) == 100
 
 
 def test_a_slow_body_is_cut_off(systems: assembly.Assembled) -> None:
@@ -234,9 +234,9 @@ def test_a_slow_body_is_cut_off(systems: assembly.Assembled) -> None:
 def test_requests_beyond_the_waiting_limit_are_refused_at_once(systems: assembly.Assembled) -> None:
     app = create_site(systems, options=Options(secret=SECRET, most_waiting=0))
     with TestClient(app) as client:
-        answer = client.get("/api/ledger/accounts", headers=key_for(systems))
-        assert (answer.status_code, answer.json()["detail"]) == (503, "too many requests are waiting")
-        assert answer.headers["retry-after"]
+        response = client.get("/api/ledger/accounts", headers=key_for(systems))
+        assert (response.status_code, response.json()["detail"]) == (503, "too many requests are waiting")
+        assert response.headers["retry-after"]
         assert client.get("/healthz").status_code == 200
 
 
@@ -247,10 +247,10 @@ def test_an_internal_error_reveals_nothing(systems: assembly.Assembled, monkeypa
     monkeypatch.setattr(type(systems.services["ledger"]["accounts"]), "all", broken)
     app = create_site(systems, options=Options(secret=SECRET))
     with TestClient(app, raise_server_exceptions=False) as client:
-        answer = client.get("/api/ledger/accounts", headers=key_for(systems))
-        assert (answer.status_code, answer.json()["code"]) == (500, "internal")
-        assert "an internal secret" not in answer.text
-        assert "content-security-policy" in answer.headers
+        response = client.get("/api/ledger/accounts", headers=key_for(systems))
+        assert (response.status_code, response.json()["code"]) == (500, "internal")
+        assert "an internal secret" not in response.text
+        assert "content-security-policy" in response.headers
 
 
 # ---- health and metrics ----

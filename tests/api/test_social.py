@@ -386,5 +386,5 @@ def test_a_member_who_blocked_the_viewer_looks_unknown(member: TestClient, netwo
 
 def test_pages_redirect_people_who_have_not_joined(site: TestClient) -> None:
     for path in ("wall", "incoming", "notices", "circles", "me"):
-        answer = site.get(f"/social/{path}", headers=HTML, follow_redirects=False)
-        assert (answer.status_code, answer.headers["location"]) == (303, "/social"), path
+        response = site.get(f"/social/{path}", headers=HTML, follow_redirects=False)
+        assert (response.status_code, response.headers["location"]) == (303, "/social"), path

@@ -13,7 +13,7 @@ def open_account(page: Page, name: str, amount: str) -> None:
     form = page.locator("form[action='/ledger/accounts']")
     form.get_by_label("Name").fill(name)
     if amount:
-        form.get_by_label("Put in").fill(amount)
+        form.get_by_label("Opening balance").fill(amount)
     form.get_by_role("button", name="Open it").click()
     expect(page.get_by_role("heading", name=name)).to_be_visible()
 
@@ -54,7 +54,7 @@ def test_a_member_opens_accounts_at_zero_and_transfers_from_their_own_only(page:
     open_account(page, "Mine", "")
     page.goto("/ledger")
     expect(page.locator("tbody tr")).to_have_count(1)
-    expect(page.get_by_label("Put in")).to_have_count(0)
+    expect(page.get_by_label("Opening balance")).to_have_count(0)
     expect(page.get_by_label("From").locator("option")).to_have_count(2)
 
 

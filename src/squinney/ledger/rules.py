@@ -29,7 +29,8 @@ def transfer_steps(transfer: Transfer) -> list[Step]:
             guard={"balance": {"$lte": MOST_BALANCE - amount}, "closed_at": None, "currency": currency},
             give={"$inc": {"balance": amount}},
             shared=True,
-            may_overshoot=True,  # int64 has room above the limit
+            # int64 has room above the limit, so concurrent payments into one account do not wait for each other.
+            may_overshoot=True,
             refused=_refused(
                 transfer["dst"], BalanceLimit, f"the balance of an account must not exceed {MOST_BALANCE}"
             ),

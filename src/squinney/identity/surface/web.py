@@ -92,9 +92,7 @@ def sign_out(request: Request, sessions: SessionsDep) -> Response:
 
 
 @router.get("/welcome", response_class=HTMLResponse)
-def show_start_session(
-    request: Request, links: InvitationsDep, token: Annotated[str, Query(max_length=100)]
-) -> Response:
+def show_welcome(request: Request, links: InvitationsDep, token: Annotated[str, Query(max_length=100)]) -> Response:
     """Show the form of a one-time link; opening the page does not use up the link."""
     return render(request, "identity/welcome.html", role=links.role_of(token), token=token, error=None, typed={})
 

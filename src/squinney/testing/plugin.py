@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["pytest_sessionfinish", "pytest_terminal_summary", "pytest_testnodedown"]
 
-RUN_FOLDER = "SQUINNEY_TEST_FOLDER"  # given by whoever keeps one server for several runs
+RUN_FOLDER = "SQUINNEY_TEST_FOLDER"  # set by a program that keeps one server for several runs
 OUR_FOLDER = pytest.StashKey[Path]()
 
 

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -122,7 +123,7 @@ class Exploration:
             recover=lambda: call(self.later, db, prepared),
             is_blocked=self._is_blocked,
         )
-        acts = [self._bound(operation.act, prepared) for operation in self.operations]
+        acts = [partial(call, operation.act, prepared=prepared) for operation in self.operations]
         with yielding_locks(db, self.inside):
             played = schedule.play(acts, db.name)
         text = format_schedule(chooser.steps)
@@ -139,10 +140,6 @@ class Exploration:
             self._failed[letter] = outcome.error
         elif not outcome.died:
             self._completed.add(letter)
-
-    @staticmethod
-    def _bound(act: Act, prepared: Any) -> Callable[[Db], object]:
-        return lambda db: call(act, db, prepared)
 
     def _abort(self, actor: Actor) -> None:
         """End the actor's open transactions. The server would do so a minute after a death."""

@@ -250,7 +250,7 @@ class Follower:
                 for at, change in self._poll(since, looked_at, seen):
                     yield change, {"since": max(since, min(at, looked_at))}
                     idle = False
-            except CursorNotFound:  # the reader took longer than the server waits
+            except CursorNotFound:  # the reader took longer than the server keeps a cursor
                 continue
             for key in [key for key, at in seen.items() if at < looked_at]:
                 del seen[key]

@@ -145,6 +145,6 @@ def _names(path: str) -> list[str]:
 def add(first: Any, second: Any) -> Any:
     """Return the sum, as a Decimal128 if either number is one."""
     if isinstance(first, Decimal128) or isinstance(second, Decimal128):
-        with localcontext(create_decimal128_context()):  # Python's own has fewer digits
+        with localcontext(create_decimal128_context()):  # Python's default context has fewer digits
             return Decimal128(Decimal(str(first)) + Decimal(str(second)))
     return first + second

@@ -66,7 +66,7 @@ def roll_back(db: Db, record: Document, *, tombs_for_seconds: float = 0) -> None
     """
     where = {"_id": record["_id"], "txn": record["txn"]}
     undecided = {**where, "state": {"$in": ["new", "rollback"]}}
-    since = {"$cond": [{"$eq": ["$state", "rollback"]}, "$due_at", "$$NOW"]}  # find_stuck() needs its beginning
+    since = {"$cond": [{"$eq": ["$state", "rollback"]}, "$due_at", "$$NOW"]}  # find_stuck() counts from the first try
     if not db[records.NAME].update_one(undecided, [{"$set": {"state": "rollback", "due_at": since}}]).matched_count:
         return
     if tombs_for_seconds:

@@ -181,8 +181,7 @@ def _switch(
     transactions.run("convert-discussion", steps)
 
 
-# ---- copying: each function makes the copies equal to the comments, writes only differences, and returns the fields
-# ---- to set in the node
+# ---- copying: each function updates the copies and returns the fields to set in the node ----
 
 
 def _copy_to_documents(db: Db, node_id: str, epoch: int, comments: Iterable[Comment]) -> Document:

@@ -162,10 +162,7 @@ def post_once(transactions: Transactions, steps: list[Step], comment: Comment, k
 
 
 def repeated(earlier: Comment, wanted: Mapping[str, Any]) -> Comment:
-    """Return the comment that was posted with this key before.
-
-    Raises: `KeyReused` if the repeated call has another text or replies to another comment.
-    """
+    """Return the comment posted with this key before, or raise `KeyReused` if the text or the parent is another."""
     if earlier["parent_id"] != wanted["parent_id"] or (earlier["version"] == 1 and earlier["text"] != wanted["text"]):
         raise KeyReused("this key was used with other arguments")
     return earlier

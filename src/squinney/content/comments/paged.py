@@ -159,10 +159,7 @@ def _new_page(discussed: DiscussedNode, number: int, comment: Comment) -> Step:
 
 
 def _ordered(stored: Document, number: int, after: str, at: Comment | None) -> list[Document]:
-    """Return a stored page's comments in chronological order.
-
-    From the stored page `number`, only those after the id `after`, or from the comment `at` on.
-    """
+    """Return a page's comments in chronological order; of page `number`, those after an id or from a comment on."""
     comments: list[Document] = sorted(stored["comments"], key=_BY_ID)
     if stored["page"] > number:
         return comments

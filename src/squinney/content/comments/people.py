@@ -67,10 +67,7 @@ class People:
     def _with_leftovers(
         self, collection: str, name: str, found: Cursor[Document]
     ) -> Iterator[tuple[Document, Leftover | None]]:
-        """Yield each document; if its epoch is not the node's, also its collection and filter.
-
-        One query finds the epochs of a whole batch.
-        """
+        """Yield each document; if its epoch is not the node's, also its collection and filter."""
         documents = found.batch_size(BATCH)
         while batch := list(islice(documents, BATCH)):
             live = conversion.epochs_of(self._db, {stored["node_id"] for stored in batch})

@@ -193,10 +193,7 @@ def sha256_as_stored(stream: Stream, kind: str) -> str:
 
 
 def delete_files(db: Db, file_id: str) -> int:
-    """Delete a file and its rendition, first the `files` documents, so that no reader opens a file without chunks.
-
-    Return the number of files.
-    """
+    """Delete a file and its rendition, first the `files` documents, so that no reader opens a file without chunks."""
     both = {"$in": [file_id, web_id(file_id)]}
     deleted = db[FILES].delete_many({"_id": both}).deleted_count
     db[CHUNKS].delete_many({"files_id": both})

@@ -128,11 +128,8 @@ def _matching_middle(one: list[str], other: list[str]) -> Iterator[Match]:
 
 
 def _anchors(one: list[str], other: list[str]) -> list[tuple[int, int]]:
-    """Return the positions of lines that occur once in each text, as many as are in the same order in both.
-
-    Short texts need no anchors and get none.
-    """
-    if len(one) * len(other) <= MOST_PAIRS:
+    """Return the positions of lines that occur once in each text, as many as are in the same order in both."""
+    if len(one) * len(other) <= MOST_PAIRS:  # short enough to compare all lines
         return []
     times_in_one, times_in_other = Counter(one), Counter(other)
     where = {line: at for at, line in enumerate(other) if times_in_other[line] == 1}

@@ -49,10 +49,7 @@ def work(html: str) -> int:
 
 
 def _close(above: list[str], name: str) -> None:
-    """Close the innermost element of this name, with unclosed elements in it whose end tag may be missing.
-
-    An end tag that matches no such element closes nothing.
-    """
+    """Close the innermost element of this name, with those in it whose end tag may be missing; else close nothing."""
     inner = -1
     while len(above) + inner > 0 and above[inner] != name and above[inner] in CLOSED_BY and inner > -4:
         inner -= 1

@@ -128,8 +128,6 @@ class Nodes:
     def moved_to(self, path: str, *, viewer: Viewer = TRUSTED) -> str:
         """Return the current path of the node that had this `path` before it, or a folder above it, was moved.
 
-        This keeps old links working.
-
         Raises: `UnknownNode`, also if the viewer may not see the node; `Invalid`.
         """
         return self._visible.path_of(self._visible.readable(moving.formerly_at(self._db, self._visible, path), viewer))
@@ -177,9 +175,7 @@ class Nodes:
     def recent(
         self, parent: Node | str | None, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
     ) -> Page[Node]:
-        """Return a page of the published children of `parent`, newest first.
-
-        A scheduled node appears at its time of publication.
+        """Return a page of the published children of `parent`, newest first; scheduled ones from their time on.
 
         Raises: `Invalid`.
         """

@@ -70,10 +70,7 @@ class VisibleNodes:
     # ---- permissions ----
 
     def access_of(self, node: Node | None, above: Iterable[Node] = ()) -> Access:
-        """Return the node's own or inherited access; None is the top level.
-
-        Ancestors that the caller already has are passed in `above` and are not read again.
-        """
+        """Return the node's own or inherited access; None is the top level. Ancestors in `above` are not read again."""
         if node is None:
             return self.top
         return access_rules.effective(self._db, [node], above, top=self.top, now=self._clock())[node["_id"]]

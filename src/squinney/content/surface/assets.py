@@ -70,10 +70,7 @@ def _stream(request: Request, asset: Asset, start: int, end: int, status: int, h
 
 
 def _range(request: Request, length: int, etag: str) -> tuple[int, int] | None:
-    """Return the start and end of the requested range.
-
-    None means the whole file: there is no range, there are several, or the range is of another version.
-    """
+    """Return the requested range; None is the whole file, also for several ranges or a range of another version."""
     found = RANGE.fullmatch(request.headers.get("range", "").strip())
     if not found or request.headers.get("if-range", etag) != etag:
         return None

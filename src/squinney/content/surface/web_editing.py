@@ -65,10 +65,9 @@ class NewForm(BaseModel):
 
 
 class EditForm(BaseModel):
-    """The form of the editor.
+    """The form of the editor. Pages have a `summary` and pictures an `alt` text; the other of the two is None.
 
-    `had` has the tags at the time when the form was opened, so that only changed tags are added and removed. Pages
-    have a `summary` and pictures an `alt` text; the other of the two is None.
+    `had` has the tags at the time when the form was opened, so that only changed tags are added and removed.
     """
 
     nonce: Short

@@ -72,10 +72,7 @@ class Entry:
 
 
 class Plan:
-    """The entries of a folder. `skipped` has the names of files that are not imported.
-
-    Raises: `Invalid` naming all files that are wrong.
-    """
+    """The entries of a folder; raises `Invalid` naming all wrong files. `skipped` are files that are not imported."""
 
     def __init__(self, root: Path, author: Author, parent: Node | None) -> None:
         self._root = root

@@ -54,6 +54,8 @@ class Moderation:
     def flag(self, node: Node | str, slug: str, by: str, reason: str = "") -> Flag:
         """Put a comment in the moderators' queue. A second flag by the same person changes nothing.
 
+        Atomic: one upsert.
+        After a crash: the flag is stored, or nothing is.
         Raises: `UnknownComment`, `UnknownNode`, `Invalid`.
         """
         checks.identifier(by, "by")

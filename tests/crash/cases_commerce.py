@@ -213,6 +213,14 @@ def _added_or_not(db: Db, state: Any) -> None:
     assert len(Catalog(db).get_many(["new"])) in (0, 1)
 
 
+def _add_again(db: Db, mode: Mode, state: Any) -> None:
+    Catalog(db).add({"_id": "film", "type": "Film", "title": "new", "pricing": PRICING})
+
+
+def _added_again(db: Db, state: Any) -> None:
+    assert (Catalog(db).get_many(["film"]) == []) == bool(inventory(db).level("film").get("removed_at"))
+
+
 def _add_with_key(db: Db, mode: Mode, state: Any) -> None:
     Catalog(db).add({"_id": "film", "type": "Film", "title": "new", "pricing": PRICING}, key="k")
 
@@ -355,6 +363,7 @@ CASES = [
     Case("Inventory.receive first", "commerce", _unstocked, _receive, _received_once),
     Case("Inventory.adjust", "commerce", shop, _adjust, _adjusted_once),
     Case("Catalog.add", "commerce", lambda db: None, _add_product, _added_or_not, modes=["native"]),
+    Case("Catalog.add again", "commerce", _removed, _add_again, _added_again, modes=["native"]),
     Case("Catalog.add with a key", "commerce", _removed, _add_with_key, _added_and_sellable, modes=["native"]),
     Case("Catalog.remove", "commerce", _abandoned, _remove_product, _removed_or_not),
     Case("Catalog.import_products", "commerce", lambda db: None, _import, _import_goes_on, modes=["native"]),

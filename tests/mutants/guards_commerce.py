@@ -6,6 +6,8 @@ from tests.mutants.guard import guards_of
 
 _GUARDS = "tests/systems/commerce/test_guards.py::"
 
+_mark = guards_of("squinney.commerce.catalog.removed_stock", "tests/systems/commerce/test_guards.py")
+_problem = guards_of("squinney.commerce.problem_queries", "tests/systems/commerce/test_guards.py")
 _rule = guards_of("squinney.commerce.carts.rules", "tests/systems/commerce/test_carts.py")
 _cart = guards_of("squinney.commerce.carts.carts", "tests/systems/commerce/test_carts.py")
 _expiry = guards_of("squinney.commerce.carts.expiry", "tests/systems/commerce/test_carts.py")
@@ -16,6 +18,32 @@ _line = guards_of("squinney.commerce.orders.lines", "tests/systems/commerce/test
 _category = guards_of("squinney.commerce.categories.categories", "tests/systems/commerce/test_categories.py")
 _tree = guards_of("squinney.commerce.categories.tree", "tests/systems/commerce/test_categories.py")
 
+PRODUCTS = [
+    _mark(
+        "stock that a run holds is not made sellable",
+        '{"_id": sku, **UNLOCKED}',
+        '{"_id": sku}',
+        "test_adding_a_product_again_waits_for_a_run_that_holds_its_stock",
+    ),
+    _mark(
+        "an import does not touch the stock of a product that a run holds",
+        'product.get("txn_lock") is not None',
+        "False",
+        "test_an_import_waits_for_a_run_that_holds_the_product",
+    ),
+    _mark(
+        "an import makes stock sellable only if the product exists",
+        "            if product is not None:\n                unmark",
+        "            if True:\n                unmark",
+        "test_an_import_leaves_the_stock_of_a_product_removed_meanwhile",
+    ),
+    _problem(
+        "a product that is being deleted is no problem",
+        '[{"$match": UNLOCKED}, {"$project": {"_id": 1}}]',
+        '[{"$project": {"_id": 1}}]',
+        "test_a_product_that_is_just_being_deleted_is_no_problem",
+    ),
+]
 CARTS = [
     _rule(
         "no more units are reserved than are available",
@@ -26,8 +54,8 @@ CARTS = [
     ),
     _rule(
         "units of a removed product are not reserved",
-        "shortage(sku, added), removed_at=None)",
-        "shortage(sku, added))",
+        "_not_reservable(sku, added), removed_at=None)",
+        "_not_reservable(sku, added))",
         _GUARDS + "test_a_product_removed_in_the_meantime_is_not_reserved",
     ),
     _rule(
@@ -305,4 +333,4 @@ CATEGORIES = [
     ),
 ]
 
-GUARDS = [*CARTS, *CHECKOUT, *ORDERS, *CATEGORIES]
+GUARDS = [*PRODUCTS, *CARTS, *CHECKOUT, *ORDERS, *CATEGORIES]

@@ -23,6 +23,12 @@ _NATIVE = "test_what_could_be_refused_after_the_decision_is_one_transaction"
 _orphan = guards_of("squinney.transactions.orphans", "tests/systems/ledger/test_repair.py")
 
 STEPS = [
+    _runner(
+        "an operation chooses its mode where the mode is auto",
+        'prefer if self._mode == "auto" else self._mode',
+        "self._mode",
+        "test_in_the_mode_auto_an_operation_chooses_how_it_runs",
+    ),
     _step(
         "the server's clock stops a late prepare",
         "[step.condition, free_for(step), mine, in_time]",
@@ -88,6 +94,12 @@ STEPS = [
         'return {"txn_lock": None, "$or": [UNMARKED, {"txn_limit": step.limit}]}',
         'return {"txn_lock": None}',
         _GUARDS + "test_shared_takes_of_two_limits_wait_for_each_other",
+    ),
+    _recovery(
+        "deletes come last",
+        'ORDER.index(stored["verb"])',
+        'int(stored["verb"] != "insert")',
+        "test_a_deleted_id_is_free_only_after_the_rest_of_its_run_was_applied",
     ),
     _recovery(
         "a shared take is undone",

@@ -85,6 +85,15 @@ def move(beans: int = 3, note: str = "n") -> list[Step]:
     ]
 
 
+def test_a_deleted_id_is_free_only_after_the_rest_of_its_run_was_applied(jars: Db, audit: Audit) -> None:
+    """Otherwise a document inserted under the id could meet changes of the run that are still to come."""
+    jars.a_first.insert_one({"_id": "a"})
+    steps = [Step("a_first", "a", delete=True), Step("jars", "b", give={"$inc": {"beans": 1}})]
+    Transactions(audit.db, "two-phase").run("replace", steps)
+    sent = audit.round_trips()
+    assert sent[sent.index("delete") :] == ["delete", "delete"], "the document, and then the run's record"
+
+
 @pytest.mark.parametrize(("prefer", "commits"), [("native", 1), ("two-phase", 0)])
 def test_in_the_mode_auto_an_operation_chooses_how_it_runs(
     jars: Db, audit: Audit, prefer: Literal["native", "two-phase"], commits: int

@@ -155,7 +155,7 @@ def _wrong_totals() -> list[Document]:
 def _removed_but_sold() -> list[Document]:
     return [
         {"$match": {**UNLOCKED, "removed_at": {"$ne": None}}},
-        _lookup("products", "$_id", "_id", [{"$project": {"_id": 1}}], "product"),
+        _lookup("products", "$_id", "_id", [{"$match": UNLOCKED}, {"$project": {"_id": 1}}], "product"),
         {"$match": {"product.0": {"$exists": True}}},
     ]
 

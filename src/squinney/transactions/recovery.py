@@ -18,6 +18,8 @@ from squinney.mongo.connect import after, is_away
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import records, steps
 
+ORDER = ("insert", "update", "delete")
+
 
 def finish(db: Db, record: Document, keep_keys_seconds: float) -> None:
     """Apply the remaining changes of a decided run, then close its record."""
@@ -117,14 +119,15 @@ def _for_each_collection(
     may_be_refused: bool = False,
     session: ClientSession | None = None,
 ) -> None:
-    """Send one unordered batch per collection: after the decision no step depends on another.
+    """Send one unordered batch per collection and verb: after the decision no step depends on another.
 
-    Inserts come first, so that a document without a marker agrees with the documents that its run inserted.
+    Inserts come first, so that a document without a marker agrees with the documents that its run inserted. Deletes
+    come last: once a deleted id is free to be inserted again, the rest of the run has been applied.
     """
-    by_collection: dict[tuple[bool, str], list[Any]] = {}
+    by_collection: dict[tuple[int, str], list[Any]] = {}
     for stored in record["steps"]:
         if made := request(stored, record["txn"]):
-            by_collection.setdefault((stored["verb"] != "insert", stored["collection"]), []).append(made)
+            by_collection.setdefault((ORDER.index(stored["verb"]), stored["collection"]), []).append(made)
     for (_, name), requests in sorted(by_collection.items(), key=lambda item: item[0]):
         try:
             db[name].bulk_write(requests, ordered=False, session=session)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
+from bson import ObjectId
+from tests.crash.shop import PRICING
 from tests.patterns.interrupt import held_client, meanwhile
 from tests.systems.commerce.conftest import Shop
 
 from squinney.commerce import (
     Catalog,
     Categories,
-    InadequateInventory,
     PaymentDeclined,
     PaymentUnsettled,
     UnknownOrder,
+    UnknownProduct,
     find_problems,
     repair,
 )
@@ -25,6 +30,8 @@ from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.patterns.ancestors import Cycle
 from squinney.transactions import UNLOCKED
+
+FILM = {"_id": "film", "type": "Film", "title": "film", "pricing": PRICING}
 
 
 def test_a_cart_changed_meanwhile_is_planned_anew(shop: Shop, mongod: Embedded) -> None:
@@ -99,8 +106,62 @@ def test_a_late_success_does_not_complete_a_cart_that_waits_for_another_attempt(
 def test_a_product_removed_in_the_meantime_is_not_reserved(shop: Shop, mongod: Embedded) -> None:
     shop.stock("film", 10)
     cart_id = shop.cart()
-    with meanwhile(mongod, shop.db, lambda: Catalog(shop.db).remove("film")) as db, pytest.raises(InadequateInventory):
+    with meanwhile(mongod, shop.db, lambda: Catalog(shop.db).remove("film")) as db, pytest.raises(UnknownProduct):
         Shop(db, shop.mode, shop.clock).carts.add_item(cart_id, "film", 1)
+
+
+@pytest.fixture
+def removed(shop: Shop) -> Db:
+    """A shop with a product that was removed; its stock is marked."""
+    shop.stock("film", 10)
+    Catalog(shop.db).remove("film")
+    return shop.db
+
+
+def _free_later(db: Db, name: str) -> Callable[[], int]:
+    """Lock the film's document for a moment; return a function that waits for its release and counts sellable stock."""
+    db[name].update_one({"_id": "film"}, {"$set": {"txn_lock": ObjectId()}})
+
+    def free() -> int:
+        time.sleep(0.3)
+        sellable = db["stock"].count_documents({"removed_at": None})
+        db[name].update_one({"_id": "film"}, {"$unset": {"txn_lock": ""}})
+        return sellable
+
+    return free
+
+
+def test_adding_a_product_again_waits_for_a_run_that_holds_its_stock(removed: Db) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        freed = pool.submit(_free_later(removed, "stock"))
+        Catalog(removed).add(FILM)
+        assert freed.result() == 0
+    assert (removed["stock"].find_one() or {}).get("removed_at") is None
+
+
+def test_an_import_waits_for_a_run_that_holds_the_product(removed: Db) -> None:
+    removed["products"].insert_one({**FILM, "version": 1})
+    with ThreadPoolExecutor(1) as pool:
+        freed = pool.submit(_free_later(removed, "products"))
+        Catalog(removed).import_products([json.dumps(FILM)], existing="skip")
+        assert freed.result() == 0
+    assert (removed["stock"].find_one() or {}).get("removed_at") is None
+
+
+def test_an_import_leaves_the_stock_of_a_product_removed_meanwhile(removed: Db, mongod: Embedded) -> None:
+    def remove() -> None:
+        Catalog(removed).remove("film")
+
+    with meanwhile(mongod, removed, remove, "find", "stock") as db:
+        Catalog(db).import_products([json.dumps(FILM)])
+    assert removed["products"].count_documents({}) == 0
+    assert removed["stock"].count_documents({"removed_at": None}) == 0
+
+
+def test_a_product_that_is_just_being_deleted_is_no_problem(removed: Db) -> None:
+    """A two-phase run marks the stock first, and deletes the product last."""
+    removed["products"].insert_one({**FILM, "version": 1, "txn_lock": ObjectId()})
+    assert "removed-stock" not in {problem.code for problem in find_problems(removed)}
 
 
 def test_a_cart_touched_meanwhile_does_not_expire(shop: Shop, mongod: Embedded) -> None:

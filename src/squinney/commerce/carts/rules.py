@@ -119,9 +119,18 @@ def shortage(sku: str, qty: int) -> Refusal:
     """Return the `refused` callable of a step that needs `qty` available units."""
 
     def error_for(found: Document | None) -> SquinneyError:
-        available = found["qty"] if found and not found.get("txn_stub") and not found.get("removed_at") else 0
+        available = found["qty"] if found and not found.get("txn_stub") else 0
         message = f"{qty} units of {sku} were requested, but {available} are available"
         return InadequateInventory(message, sku=sku, asked=qty, available=available)
+
+    return error_for
+
+
+def _not_reservable(sku: str, qty: int) -> Refusal:
+    def error_for(found: Document | None) -> SquinneyError:
+        if found and found.get("removed_at"):  # since the product was read
+            return UnknownProduct(f"there is no product {sku}", sku=sku)
+        return shortage(sku, qty)(found)
 
     return error_for
 
@@ -167,7 +176,7 @@ def quantity_plan(cart: Cart, line: Line, qty: int, at: datetime) -> Plan:
     sku, added = line["sku"], qty - line["qty"]
     steps = [cart_step(cart, {"items": items, "last_modified": at})]
     if added > 0:
-        steps.append(stock_step(sku, added, "qty", "carted", shortage(sku, added), removed_at=None))
+        steps.append(stock_step(sku, added, "qty", "carted", _not_reservable(sku, added), removed_at=None))
     elif added < 0:
         steps.append(return_step(sku, -added))
     if added:

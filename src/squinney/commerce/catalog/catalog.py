@@ -17,6 +17,7 @@ from squinney.commerce.catalog import imports, queries, search, subtree
 from squinney.commerce.catalog.documents import Product
 from squinney.commerce.catalog.imports import Existing, Report
 from squinney.commerce.catalog.products import TYPES, product_from
+from squinney.commerce.catalog.removed_stock import retry_while_busy, unmark
 from squinney.commerce.catalog.search import Filters
 from squinney.commerce.categories import queries as category_queries
 from squinney.commerce.categories.tree import unknown_categories
@@ -62,26 +63,23 @@ class Catalog:
     def add(self, product: Mapping[str, Any], *, key: str | Key | None = None) -> Product:
         """Add a product, once per `key`; `_id` is its SKU. The savings are computed from the prices.
 
-        Atomic: one insert; then one update makes the stock of a product that was removed before sellable again. With a
-        key, both are in one transaction with the key's record.
-        After a crash: the product exists, and its stock may still be marked as removed; `repair` clears the mark.
-        Raises: `Invalid`, `AlreadyExists`; with a key also `KeyReused` and `Busy`.
+        Atomic: one transaction inserts the product and, if it was removed before, makes its stock sellable again.
+        After a crash: nothing is left.
+        Raises: `Invalid`, `AlreadyExists`, `Busy`; with a key also `KeyReused`.
         """
         stored = {**product_from(product, self._types), "version": 1}
+        arguments = {"product": stored}
+
+        def insert(session: ClientSession) -> Product:
+            self._require_categories(stored["category_ids"], session)
+            self._db["products"].insert_one(dict(stored), session=session)
+            unmark(self._db, stored["_id"], session)
+            return stored
+
         try:
-            if key is None:
-                return self._add(stored)
-            arguments = {"product": stored}
-            return once(self._db, "product add", lambda s: self._add(stored, s), key=key, arguments=arguments)
+            return retry_while_busy(lambda: once(self._db, "product add", insert, key=key, arguments=arguments))
         except DuplicateKeyError as error:
             raise AlreadyExists(f"product {stored['_id']} exists already", sku=stored["_id"]) from error
-
-    def _add(self, stored: Product, session: ClientSession | None = None) -> Product:
-        self._require_categories(stored["category_ids"], session)
-        self._db["products"].insert_one(dict(stored), session=session)
-        removed = {"_id": stored["_id"], "removed_at": {"$ne": None}}
-        self._db["stock"].update_one(removed, {"$unset": {"removed_at": ""}}, session=session)
-        return stored
 
     def _require_categories(self, category_ids: Iterable[str], session: ClientSession | None = None) -> None:
         if unknown := unknown_categories(self._db, category_ids, session):
@@ -290,8 +288,9 @@ class Catalog:
         `existing` selects what happens to a product that exists: `refuse` reports its line as bad, `skip` keeps the
         product, `replace` replaces it. `progress` is called with the number of lines read so far.
 
-        Atomic: each product separately.
-        After a crash: run it again with `skip`.
+        Atomic: each product separately; then the stock of each product that was removed before is made sellable again.
+        After a crash: some products are missing, and the stock of others may still be marked as removed; run it again
+        with `skip`.
         Raises: `Invalid`, `Unavailable`.
         """
         return imports.import_products(self._db, lines, self._types, existing=existing, progress=progress)

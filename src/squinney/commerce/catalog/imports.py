@@ -13,6 +13,7 @@ from pymongo.errors import BulkWriteError
 
 from squinney.commerce.catalog.documents import Product
 from squinney.commerce.catalog.products import product_from
+from squinney.commerce.catalog.removed_stock import unmark_existing
 from squinney.commerce.categories.tree import unknown_categories
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
@@ -96,8 +97,7 @@ def _write(db: Db, batch: dict[str, Row], existing: Existing, report: Report) ->
     # Two upserts of a new product can collide; the retry then finds the product that the other one inserted.
     for number, product in _send(db, collided, existing, report):
         report.refuse(number, f"product {product['_id']} is being removed")
-    skus = [product["_id"] for _, product in rows]
-    db["stock"].update_many({"_id": {"$in": skus}, "removed_at": {"$ne": None}}, {"$unset": {"removed_at": ""}})
+    unmark_existing(db, [product["_id"] for _, product in rows])
 
 
 def _in_known_categories(db: Db, rows: list[Row], report: Report) -> list[Row]:

@@ -21,8 +21,9 @@ SCENES = [
     for path in sorted(Path(__file__).parent.glob("scenes_*.py"))
     for scene in importlib.import_module(f"tests.explore.{path.stem}").SCENES
 ]
-A_PAIR = 110 if IN_FULL else 3
+A_PAIR = 110 if IN_FULL else 2
 A_TRIPLE = 110 if IN_FULL else 4
+A_BUG = 110 if IN_FULL else 40
 A_PLAN = 40 if IN_FULL else 5
 TRIPLES_A_SCENE = 20 if IN_FULL else 3
 PLANS = 400 if IN_FULL else 20
@@ -94,7 +95,7 @@ def test_a_bug_that_was_found_does_not_return(
     name: str, names: tuple[str, ...], modes: tuple[Mode, ...], explorer: Explorer, pytestconfig: pytest.Config
 ) -> None:
     scene = next(scene for scene in SCENES if scene.name == name)
-    explored = scene.explore(explorer, names, modes, schedules=110)
+    explored = scene.explore(explorer, names, modes, schedules=A_BUG)
     counts.count(pytestconfig, "schedules", explored.schedules)
 
 

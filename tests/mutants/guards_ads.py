@@ -112,6 +112,12 @@ GUARDS = [
         "test_the_order_of_a_large_zone_excludes_ads_that_cannot_be_shown",
     ),
     _zone(
+        "a change that is read late does not undo a newer one",
+        "cached is not None and _is_outdated(campaign, cached.document)",
+        "False",
+        "test_a_change_that_is_read_late_does_not_undo_a_newer_one",
+    ),
+    _zone(
         "requests for unknown zones drop no zone with ads",
         "if not zone.ads] or",
         "if False] or",

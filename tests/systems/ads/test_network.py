@@ -436,6 +436,18 @@ def test_a_choice_tries_few_campaigns_without_money(
     assert [wallet.refusals for wallet in wallets] == [1] * 8 + [0]  # none is asked again so soon
 
 
+def test_a_change_that_is_read_late_does_not_undo_a_newer_one(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
+    campaign("a")
+    network.pause("a")
+    network.resume("a")
+    late = ads_db["ad_campaigns"].find_one({"_id": "a"})
+    assert late
+    time.sleep(0.002)  # the times of two changes differ
+    network.pause("a")
+    network._zones.update_campaign(late)
+    assert _units(network) == []
+
+
 def test_the_order_of_a_large_zone_excludes_ads_that_cannot_be_shown(
     network: AdNetwork, campaign: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -208,6 +208,13 @@ class Zone:
         self.changed = self.changed or self.is_large
 
 
+def _is_outdated(read: Document, known: Document) -> bool:
+    """Return whether the change stream delivered a version older than the one that this process has written itself."""
+    before, now = read.get("changed_at"), known.get("changed_at")
+    by_server = now != known.get("created_at")  # a new campaign has the time of the caller's clock
+    return bool(before and now and by_server and before < now)
+
+
 class Zones:
     """The zones that this process has used. One thread keeps them up to date."""
 
@@ -268,6 +275,8 @@ class Zones:
 
     def _put_campaign(self, campaign: Document) -> None:
         cached = self.campaigns.get(campaign["_id"])
+        if cached is not None and _is_outdated(campaign, cached.document):
+            return
         if cached is not None:
             if cached.document["status"] != campaign["status"]:
                 for zone in self._zones.values():

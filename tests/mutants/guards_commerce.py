@@ -33,8 +33,8 @@ PRODUCTS = [
     ),
     _mark(
         "an import makes stock sellable only if the product exists",
-        "            if product is not None:\n                unmark",
-        "            if True:\n                unmark",
+        "    if product is None:\n        return\n",
+        "    product = product or {}\n",
         "test_an_import_leaves_the_stock_of_a_product_removed_meanwhile",
     ),
     _problem(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from pymongo.client_session import ClientSession
@@ -31,18 +32,19 @@ def unmark(db: Db, sku: str, session: ClientSession) -> None:
 
 def unmark_existing(db: Db, skus: Sequence[str]) -> None:
     """Make the stock of those products sellable that exist, each in its own transaction."""
-    marked = cart_queries.STOCKS(skus=list(skus))
-    for stock in db["stock"].find({**marked, "removed_at": {"$ne": None}}, {"_id": 1}):
-        sku = stock["_id"]
+    stocks = cart_queries.STOCKS(skus=list(skus))
+    for stock in db["stock"].find({**stocks, "removed_at": {"$ne": None}}, {"_id": 1}):
+        work = partial(_unmark_if_sold, db, stock["_id"])
+        retry_while_busy(partial(in_transaction, db, work))
 
-        def unmark_if_sold(session: ClientSession, sku: str = sku) -> None:
-            product = db["products"].find_one(queries.PRODUCT(sku=sku), {"txn_lock": 1}, session=session)
-            if product is not None and product.get("txn_lock") is not None:
-                raise Busy(f"another operation is changing product {sku}; try again", sku=sku)
-            if product is not None:
-                unmark(db, sku, session)
 
-        retry_while_busy(lambda: in_transaction(db, unmark_if_sold))
+def _unmark_if_sold(db: Db, sku: str, session: ClientSession) -> None:
+    product = db["products"].find_one(queries.PRODUCT(sku=sku), {"txn_lock": 1}, session=session)
+    if product is None:
+        return
+    if product.get("txn_lock") is not None:
+        raise Busy(f"another operation is changing product {sku}; try again", sku=sku)
+    unmark(db, sku, session)
 
 
 def retry_while_busy(work: Callable[[], T]) -> T:

@@ -79,6 +79,7 @@ def own_db(own_mongod: Embedded) -> Iterator[Db]:
     with client_for(own_mongod.uri) as client:
         name = f"test_{secrets.token_hex(8)}"
         yield client[name]
+        client.admin.command("killAllSessions", [])  # a commit that was made to fail holds its locks for 15 seconds
         client.drop_database(name)
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from squinney.mongo.connect import Connection
     from squinney.mongo.schema import Collection
+    from squinney.system import System
     from squinney.transactions import Key
 
 __version__ = "0.1.0"
@@ -75,21 +76,23 @@ def connect(
     return connecting.connect(Settings.from_environment(uri=uri, database=database, data_folder=data_folder))
 
 
-def prepare(db: Database[dict[str, Any]], *parts: ModuleType | Collection) -> None:
+def prepare(db: Database[dict[str, Any]], *parts: ModuleType | System | Collection) -> None:
     """Create the collections, indexes and validators of systems (`squinney.ledger`) and of your own `Collection`s.
 
     This includes the collection for multi-document operations. Running it again changes nothing.
 
     Atomic: each collection and each index by itself.
     After a crash: run it again.
-    Raises: `Invalid` if a part is neither of these or `db` is not a database, `Conflict` if an index exists with other
-    options.
+    Raises: `Invalid` if a part is neither of these, `db` is not a database or its server is not a replica set;
+    `Conflict` if an index exists with other options; `Unavailable`.
     """
     from squinney import transactions
+    from squinney.mongo.connect import check_server
     from squinney.mongo.pinned import require_database
     from squinney.mongo.schema import apply
 
     require_database(db)
+    check_server(db.client, "db")
     wanted = [*transactions.COLLECTIONS, *(one for part in parts for one in _collections_of(part))]
     apply(db, wanted)
 
@@ -99,6 +102,8 @@ def _collections_of(part: Any) -> list[Collection]:
 
     if isinstance(part, Collection):
         return [part]
-    if isinstance(part, ModuleType) and hasattr(part, "COLLECTIONS"):
-        return list(part.COLLECTIONS)
-    raise Invalid(f"prepare takes systems, such as squinney.ledger, and Collections, not {part!r}", field="parts")
+    found = getattr(part, "COLLECTIONS" if isinstance(part, ModuleType) else "collections", None)
+    if isinstance(found, list | tuple) and all(isinstance(one, Collection) for one in found):
+        return list(found)
+    name = f"{part.__name__}, which has no COLLECTIONS" if isinstance(part, ModuleType) else repr(part)
+    raise Invalid(f"prepare takes systems, such as squinney.ledger, and Collections, not {name}", field="parts")

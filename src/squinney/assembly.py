@@ -23,9 +23,17 @@ def system_in(package: str) -> System:
 
     Raises: `Invalid`.
     """
-    declared = getattr(module_at(f"{package}.system"), "SYSTEM", None)
+    module = module_at(f"{package}.system")
+    if module is None:
+        raise Invalid(
+            f"there is no module {package}.system: is the folder of {package} in PYTHONPATH?", field="systems"
+        )
+    declared = getattr(module, "SYSTEM", None)
     if not isinstance(declared, System):
-        raise Invalid(f"there is no system {package}: {package}.system.SYSTEM is not a System", field="systems")
+        raise Invalid(f"{package}.system must declare SYSTEM, a squinney.system.System", field="systems")
+    if declared.package != package:
+        wrong = f"{package}.system.SYSTEM has the package {declared.package!r}; write System(__package__, ...)"
+        raise Invalid(wrong, field="systems")
     return declared
 
 
@@ -61,15 +69,34 @@ CORE_JOBS = [
 def with_systems(packages: Sequence[str]) -> tuple[System, ...]:
     """Return our systems and those that further packages declare.
 
-    Raises: `Invalid` if a package declares no system, or one whose name is already used.
+    Raises: `Invalid` if a package cannot be imported, declares no system, or one that conflicts with another.
     """
-    systems = SYSTEMS
-    for package in packages:
-        system = system_in(package)
-        if any(other.name == system.name for other in systems):
-            raise Invalid(f"two systems have the name {system.name}", field="systems")
-        systems = (*systems, system)
+    systems = (*SYSTEMS, *map(_added, packages))
+    require_no_conflict(systems)
     return systems
+
+
+def _added(package: str) -> System:
+    try:
+        return system_in(package)
+    except ImportError as error:
+        raise Invalid(f"the system {package} cannot be imported: {error}", field="systems") from error
+
+
+def require_no_conflict(systems: Sequence[System]) -> None:
+    """Refuse two systems with the same name, pages, jobs or collections: each would change what the other stores.
+
+    Raises: `Invalid`.
+    """
+    owners = {("collection", one.name): "the core" for one in CORE_COLLECTIONS}
+    owners |= {("job", one.name): "the core" for one in CORE_JOBS}
+    for system in systems:
+        declared = [("name", system.name), ("path", system.path), *(("job", one.name) for one in system.jobs)]
+        for kind, name in [*declared, *(("collection", one.name) for one in system.collections)]:
+            if (kind, name) in owners:
+                both = f"{owners[kind, name]} and {system.package} both have the {kind} {name}"
+                raise Invalid(f"{both}: rename that of the system you add", field="systems")
+            owners[kind, name] = system.package
 
 
 def collections(systems: Sequence[System] = SYSTEMS) -> list[Collection]:
@@ -103,7 +130,11 @@ FORGET_LOST_PHOTOS = Job(
 
 
 def assemble(db: Db, *, mode: Mode = "auto", systems: Sequence[System] = SYSTEMS) -> Assembled:
-    """Build the objects of every system."""
+    """Build the objects of every system.
+
+    Raises: `Invalid` if two systems conflict.
+    """
+    require_no_conflict(systems)
     runner = Transactions(db, mode)
     return Assembled(db, runner, {system.name: system.build(db, runner) for system in systems}, tuple(systems))
 

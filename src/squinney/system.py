@@ -57,9 +57,9 @@ class System:
     package: str
     title: str
     what: str
-    collections: Sequence[Collection]
-    queries: Sequence[Query | Pipeline]
-    build: Callable[[Db, Transactions], Mapping[str, Any]]
+    collections: Sequence[Collection] = field(repr=False)
+    queries: Sequence[Query | Pipeline] = field(repr=False)
+    build: Callable[[Db, Transactions], Mapping[str, Any]] = field(repr=False)
     jobs: Sequence[Job] = ()
     find_problems: Callable[[Db], Iterator[Problem]] = lambda db: iter(())
     repair: Callable[[Db], Counter[str]] = lambda db: Counter()

@@ -29,6 +29,7 @@ from squinney.service.site import create_site
 ROOT = Path(__file__).parents[2]
 POLLS = ROOT / "examples" / "polls"
 SECRET = b"x" * 32
+SPARE = "from squinney.system import System\nSYSTEM = System(__package__, 'Clubs', '', [], [], lambda db, runner: {})"
 # What a newcomer makes. Nothing of Squinney's is touched: the other half of this list is the setting.
 MADE = {
     *("__init__.py", "documents.py", "errors.py", "polls.py", "queries.py", "repair.py", "system.py"),
@@ -141,10 +142,68 @@ def test_a_setting_that_names_no_system_is_one_sentence(mongod: Embedded) -> Non
     done = squinney(mongod, "nothing", "jobs", "list", systems="pols")
     assert (done.returncode, done.stderr) == (
         2,
-        "squinney: there is no system pols: pols.system.SYSTEM is not a System\n",
+        "squinney: there is no module pols.system: is the folder of pols in PYTHONPATH?\n",
     )
 
 
-def test_two_systems_of_one_name_are_refused() -> None:
-    with pytest.raises(Invalid, match="two systems have the name polls"):
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("", "clubs.system must declare SYSTEM, a squinney.system.System"),
+        ("SYSTEM = 5", "clubs.system must declare SYSTEM"),
+        ("import nosuchthing", "the system clubs cannot be imported: No module named 'nosuchthing'"),
+        (
+            "from polls.system import SYSTEM",
+            "clubs.system.SYSTEM has the package 'polls'; write System(__package__, ...)",
+        ),
+        (
+            "from dataclasses import replace; from polls.system import SYSTEM as polls\n"
+            "SYSTEM = replace(polls, package=__package__, path='')",
+            "both have the collection polls",
+        ),
+        (
+            "from squinney.mongo.schema import Collection; from squinney.system import System\n"
+            "SYSTEM = System(__package__, 'Clubs', '', [Collection('transactions')], [], lambda db, runner: {})",
+            "the core and clubs both have the collection transactions",
+        ),
+    ],
+)
+def test_a_system_that_cannot_be_added_is_refused_with_the_reason(
+    source: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is applied: its validator would replace that of the other system's collection."""
+    (tmp_path / "clubs").mkdir()
+    (tmp_path / "clubs" / "__init__.py").touch()
+    (tmp_path / "clubs" / "system.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        with pytest.raises(Invalid) as refused:
+            assembly.with_systems(["polls", "clubs"])
+    finally:
+        for name in ("clubs", "clubs.system"):
+            sys.modules.pop(name, None)
+    assert message in refused.value.message
+
+
+def test_two_systems_of_one_name_are_refused(db: Db) -> None:
+    with pytest.raises(Invalid, match="polls and polls both have the name polls"):
         assembly.with_systems(["polls", "polls"])
+    with pytest.raises(Invalid, match="polls and polls both have the name polls"):
+        assembly.assemble(db, systems=[SYSTEM, SYSTEM])
+
+
+def test_a_command_that_misses_a_package_of_its_own_is_not_told_to_install_ours(tmp_path: Path) -> None:
+    for name, source in (
+        ("__init__", ""),
+        ("system", SPARE),
+        ("surface/__init__", ""),
+        ("surface/cli", "import nosuch"),
+    ):
+        path = tmp_path / "clubs" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "SQUINNEY_SYSTEMS": "clubs"}
+    program = [sys.executable, "-m", "squinney.service.commands.start", "clubs"]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True)
+    cli = tmp_path / "clubs" / "surface" / "cli.py"
+    assert done.stderr == f"squinney: No module named 'nosuch': {cli}, line 1, imports it\n"

@@ -13,9 +13,12 @@ from pathlib import Path
 from urllib.parse import quote_plus
 
 import pytest
+from pymongo import MongoClient
 from pymongo.errors import ConfigurationError, ConnectionFailure, DuplicateKeyError, PyMongoError
 from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
 
+import squinney
+from squinney import ledger
 from squinney.errors import Conflict, Invalid, NotFound, Unavailable
 from squinney.mongo.connect import check_server, client_for, connect, operation, refusal, server_now
 from squinney.mongo.embedded import binary, process
@@ -74,6 +77,13 @@ def test_a_server_that_stands_alone_is_refused(tmp_path):
     with bare_server(tmp_path) as socket, pytest.raises(Invalid, match="is a standalone") as caught:
         connect(Settings(uri=f"mongodb://{quote_plus(socket)}"))
     assert caught.value.details == {"field": "uri"}
+
+
+def test_prepare_refuses_it_too_before_anything_is_made(tmp_path):
+    with bare_server(tmp_path) as socket, MongoClient(f"mongodb://{quote_plus(socket)}") as client:
+        with pytest.raises(Invalid, match=r"^db: the server is a standalone"):
+            squinney.prepare(client["some"], ledger)
+        assert "some" not in client.list_database_names()
 
 
 def test_a_replica_set_that_is_not_initiated_is_named_with_what_to_do(tmp_path):

@@ -13,6 +13,7 @@ from pymongo import AsyncMongoClient
 import squinney
 from squinney import commerce, content, ledger, transactions
 from squinney.errors import Invalid, NotPrepared
+from squinney.ledger.system import SYSTEM
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Collection, Db
 from squinney.testing.commands import watched
@@ -46,11 +47,20 @@ def test_systems_and_own_collections_are_prepared_together_with_the_transactions
     assert set(db.list_collection_names()) == declared | {"notes"}
 
 
-@pytest.mark.parametrize("part", ["ledger", None, pytest])
-def test_what_has_no_collections_is_refused(db: Db, part: object):
-    with pytest.raises(Invalid, match=r"prepare takes systems, such as squinney\.ledger"):
+@pytest.mark.parametrize(("part", "named"), [("ledger", "'ledger'"), (None, "None"), (pytest, "pytest, which has no")])
+def test_what_has_no_collections_is_refused(db: Db, part: object, named: str):
+    with pytest.raises(
+        Invalid, match=rf"prepare takes systems, such as squinney\.ledger, and Collections, not {named}"
+    ):
         squinney.prepare(db, part)  # type: ignore[arg-type]
     assert db.list_collection_names() == []
+
+
+def test_a_declared_system_is_prepared_like_its_module(db: Db):
+    squinney.prepare(db, SYSTEM)
+    declared = {one.name for one in [*transactions.COLLECTIONS, *ledger.COLLECTIONS]}
+    assert set(db.list_collection_names()) == declared
+    assert len(repr(SYSTEM)) < 2_000
 
 
 @pytest.mark.parametrize("use", [lambda given: squinney.prepare(given, ledger), ledger.Accounts])

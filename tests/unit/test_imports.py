@@ -81,7 +81,8 @@ def test_statuses_of_errors_need_no_web_framework():
 def test_the_command_without_its_packages_says_what_to_install(program):
     done = python(WITHOUT_EXTRAS + "from squinney.service.commands.start import main; main()", program)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "squinney: the command needs typer, which is not installed: pip install 'squinney[server]'\n"
+    needs = "the command needs typer, which is not installed"
+    assert done.stderr == f"squinney: {needs}: pip install 'squinney[server]', or '.[server]' in a clone\n"
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,11 @@ def test_a_callable_that_gives_no_error_leaves_the_usual_one() -> None:
     assert isinstance(Step("things", 1, **told).refusal(None), Conflict)
 
 
+def test_an_error_that_is_not_ours_is_no_refusal() -> None:
+    with pytest.raises(TypeError, match="refused must be a SquinneyError class or a function, not ValueError"):
+        Step("jars", "a", refused=ValueError)  # type: ignore[arg-type]
+
+
 def test_an_inserted_document_may_have_its_route_within() -> None:
     assert Step("things", 1, insert={"a": {"b": 1}}, route={"a.b": 1, "c": None}).route
 
@@ -155,7 +160,7 @@ def test_updates_merge_into_one() -> None:
 
 
 def test_a_document_has_one_step() -> None:
-    with pytest.raises(ValueError, match="one step per document"):
+    with pytest.raises(ValueError, match=r"one step per document: things {'a': 1} has more"):
         Plan([Step("things", {"a": 1}), Step("things", {"a": 1}, delete=True)])
     Plan([Step("things", 1), Step("things", "1"), Step("others", 1)])
     for one, same in [(1, 1.0), (Int64(2), Decimal128("2.00")), ({"a": 1}, {"a": 1.0}), ({"a": [1]}, {"a": [1.0]})]:

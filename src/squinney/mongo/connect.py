@@ -143,8 +143,8 @@ def client_for(uri: str, **options: Any) -> MongoClient[Document]:
         raise Invalid(f"{VARIABLES['uri']}: {error.filename} cannot be read ({error.strerror})", field="uri") from None
 
 
-def check_server(client: MongoClient[Document]) -> None:
-    """Refuse a server without transactions or older than MongoDB 6.0.
+def check_server(client: MongoClient[Document], field: str = "uri") -> None:
+    """Refuse a server without transactions or older than MongoDB 6.0; `field` names what the caller gave.
 
     Raises: `Invalid` with the reason; `Unavailable` with hosts and causes, if the server does not respond.
     """
@@ -162,7 +162,7 @@ def check_server(client: MongoClient[Document]) -> None:
             raise Invalid(f"{VARIABLES['uri']}: the server refuses this user or password", field="uri") from error
         raise Unavailable(f"MongoDB rejected hello or buildInfo: {error.details}") from error
     if reason := refusal(hello, version):
-        raise Invalid(f"{VARIABLES['uri']}: {reason}", field="uri")
+        raise Invalid(f"{VARIABLES.get(field, field)}: {reason}", field=field)
 
 
 def refusal(hello: Document, version: str) -> str | None:

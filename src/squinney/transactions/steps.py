@@ -13,6 +13,7 @@ The protocol keeps these fields in the documents it changes:
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
@@ -83,6 +84,8 @@ class Step:
         object.__setattr__(self, "name", getattr(self.collection, "name", self.collection))
         _require_one_kind(self)
         _require_values(self)
+        if isinstance(self.refused, type) and not issubclass(self.refused, SquinneyError):
+            raise TypeError(f"refused must be a SquinneyError class or a function, not {self.refused.__name__}")
         for update in (self.take, self.undo, self.give):
             if update:
                 _require_operators(update)
@@ -138,7 +141,9 @@ class Plan:
     def __post_init__(self) -> None:
         object.__setattr__(self, "documents", frozenset(step.identity for step in self.steps))
         if len(self.documents) < len(self.steps):  # the modes could apply two steps in different orders
-            raise ValueError("an operation has one step per document")
+            counts = Counter(step.identity for step in self.steps)
+            twice = next(step for step in self.steps if counts[step.identity] > 1)
+            raise ValueError(f"an operation has one step per document: {twice.name} {twice.id!r} has more")
 
 
 def _require_one_kind(step: Step) -> None:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import sys
+import traceback
 
 from squinney import __version__
 
-INSTALL = "pip install 'squinney[server]'"
+INSTALL = "pip install 'squinney[server]', or '.[server]' in a clone"
+# What the extra `server` brings, and what that needs. Another missing package is one of a system of the user's own.
+OF_SERVER = {
+    *("anyio", "argon2", "click", "fastapi", "httptools", "jinja2", "markdown_it", "multipart", "nh3", "PIL"),
+    *("prometheus_client", "pydantic", "pymongo", "rich", "starlette", "typer", "uvicorn", "websockets", "yaml"),
+    "zstandard",
+}
 
 
 def main() -> None:
@@ -19,10 +26,17 @@ def main() -> None:
 
         run()
     except ModuleNotFoundError as error:
-        if (error.name or "squinney").partition(".")[0] == "squinney":
+        missing = (error.name or "squinney").partition(".")[0]
+        if missing == "squinney":
             raise
-        print(f"squinney: the command needs {error.name}, which is not installed: {INSTALL}", file=sys.stderr)
+        hint = f"the command needs {error.name}, which is not installed: {INSTALL}"
+        print(f"squinney: {hint if missing in OF_SERVER else _import_of(error)}", file=sys.stderr)
         sys.exit(1)
+
+
+def _import_of(error: ModuleNotFoundError) -> str:
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith("<")]
+    return f"{error}: {frames[-1].filename}, line {frames[-1].lineno}, imports it"
 
 
 if __name__ == "__main__":

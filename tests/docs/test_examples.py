@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tools import write_quotes
 from tools.run_docs import ROOT, blocks, packages, pages, program
 
 from squinney.mongo.embedded import Embedded
@@ -77,8 +78,19 @@ def test_a_page_names_what_it_needs(page: Path):
 @NAMED
 def test_a_block_that_is_not_run_says_why(page: Path):
     for mark, code, line in blocks(page):
+        if mark.startswith("from "):  # a quoted file, which has its own tests
+            continue
         assert mark in ("", "no-run"), f"{page.name}:{line}: unknown mark {mark!r}"
         assert mark == "" or code.lstrip().startswith("#"), f"{page.name}:{line}: say in a comment why this is not run"
+
+
+@pytest.mark.parametrize("page", write_quotes.pages(), ids=lambda page: page.name)
+def test_a_page_quotes_files_as_they_are(page: Path):
+    assert page.read_text("utf-8") == write_quotes.written(page), "run: python tools/write_quotes.py"
+
+
+def test_no_page_shows_its_code_only_when_it_is_built():
+    assert [page.name for page in DOCS.rglob("*.md") if "{literalinclude}" in page.read_text("utf-8")] == []
 
 
 def test_there_are_examples():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -56,3 +57,40 @@ def test_a_planted_import_is_judged(verdict: str, name: str) -> None:
     module = "squinney." + name.removesuffix(".py").replace("/", ".")
     _, allowed = PLANTED[name]
     assert (f"{module} ->" not in verdict.replace("\n", " ")) == allowed, verdict
+
+
+# What systems, patterns, transactions and mongo may use; the linter cannot list what is allowed.
+ALWAYS_INSTALLED = {"bson", "gridfs", "pydantic", "pymongo", "squinney"}
+OF_EXTRAS = {"PIL", "argon2", "markdown_it", "nh3", "platformdirs", "stripe", "yaml", "zstandard"}  # when it is used
+WITH_FRAMEWORKS = ("surface", "http", "service", "testing")
+SOURCE = ROOT / "src" / "squinney"
+BELOW_SURFACES = [
+    path for path in SOURCE.rglob("*.py") if not set(path.relative_to(SOURCE).parts[:-1]) & set(WITH_FRAMEWORKS)
+]
+
+
+def faults_of(text: str) -> list[str]:
+    """Return the imports that a module below the surfaces may not have."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+            found += [name for name in names if name == "squinney"]  # squinney.ledger would be another system
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            continue
+        tops = {name.partition(".")[0] for name in names}
+        found += tops - ALWAYS_INSTALLED - OF_EXTRAS - sys.stdlib_module_names
+    return sorted(found)
+
+
+def test_only_listed_packages_are_used_below_the_surfaces() -> None:
+    found = {str(path.relative_to(SOURCE)): faults_of(path.read_text("utf-8")) for path in BELOW_SURFACES}
+    assert len(found) > 200
+    assert {name: faults for name, faults in found.items() if faults} == {}, "do this in the system's surface/"
+
+
+@pytest.mark.parametrize("planted", ["import flask", "def f():\n    from django import urls", "import squinney"])
+def test_another_package_would_be_seen(planted: str) -> None:
+    assert faults_of(planted) != []

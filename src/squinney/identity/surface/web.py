@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 from starlette.responses import Response
 
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
 from squinney.http.dependencies import client_address, service
-from squinney.http.pages import LONGEST_NEXT, render
+from squinney.http.pages import LONGEST_NEXT, redirect, render
 from squinney.http.permissions import needs, signed_in
 from squinney.http.threads import PASSWORDS
 from squinney.http.visitor import visitor_of
@@ -87,8 +87,7 @@ def sign_out(request: Request, sessions: SessionsDep) -> Response:
     if visitor.session_token:
         sessions.end(visitor.session_token)
     visitor.sign_out()
-    visitor.flash("You have signed out.")
-    return RedirectResponse("/", status_code=303)
+    return redirect(request, "/", "You have signed out.")
 
 
 @router.get("/welcome", response_class=HTMLResponse)
@@ -139,8 +138,7 @@ def change_password(request: Request, people: PeopleDep, sessions: SessionsDep, 
     except REFUSALS as error:
         return render(request, "identity/account.html", error=error)
     visitor_of(request).sign_in(changed, sessions.start(changed))
-    visitor_of(request).flash("Your password has been changed; all other sessions have ended.")
-    return RedirectResponse("/account", status_code=303)
+    return redirect(request, "/account", "Your password has been changed; all other sessions have ended.")
 
 
 def _start_session(request: Request, sessions: Sessions, person: Person, next: str) -> Response:
@@ -149,8 +147,7 @@ def _start_session(request: Request, sessions: Sessions, person: Person, next: s
     if visitor.session_token:
         sessions.end(visitor.session_token)
     visitor.sign_in(person, sessions.start(person))
-    visitor.flash(f"Welcome, {person['name']}.")
-    return RedirectResponse(_safe_path(next), status_code=303)
+    return redirect(request, _safe_path(next), f"Welcome, {person['name']}.")
 
 
 def _safe_path(target: str) -> str:

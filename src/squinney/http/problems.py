@@ -80,7 +80,7 @@ def squinney_problem(request: Request, error: SquinneyError) -> JSONResponse:
     """Turn a `SquinneyError` into a problem response."""
     status = status_of(error)
     if status >= 500:
-        log.warning("%s %s: %s", request.method, request.url.path, error.message)
+        log.warning("%s %a: %s", request.method, request.url.path, error.message)
     details = dict(error.details)
     if isinstance(error, Unavailable):
         details["outcome_unknown"] = error.outcome_unknown

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -36,7 +35,6 @@ class ThreadLimit:
         self._wait_seconds = wait_seconds
         # One per event loop: tests and programs with several loops must not wait for another loop's work.
         self._slots: RunVar[CapacityLimiter] = RunVar(f"{name} slots")
-        self._threads: RunVar[CapacityLimiter] = RunVar(f"{name} threads")
 
     def __call__(self, endpoint: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
         """Decorate an endpoint so that it runs under this limit, not in FastAPI's own threads."""
@@ -55,11 +53,15 @@ class ThreadLimit:
         if not self._timed and (clock := request_clock.get()):
             clock.began = None
         async with self._slot():
-            return await to_thread.run_sync(function, limiter=_limiter_of_loop(self._threads, math.inf))
+            return await to_thread.run_sync(function, limiter=CapacityLimiter(1))  # it has its slot
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
-        slots = _limiter_of_loop(self._slots, self._at_once)
+        try:
+            slots = self._slots.get()
+        except LookupError:
+            slots = CapacityLimiter(self._at_once)
+            self._slots.set(slots)
         if slots.statistics().tasks_waiting >= self._most_waiting:
             raise self._refusal()
         holder = object()
@@ -78,15 +80,6 @@ class ThreadLimit:
             f"too many {self._name} are in progress; try again later",
             retry_after_seconds=max(1, round(self._wait_seconds)),
         )
-
-
-def _limiter_of_loop(variable: RunVar[CapacityLimiter], size: float) -> CapacityLimiter:
-    try:
-        return variable.get()
-    except LookupError:
-        limiter = CapacityLimiter(size)
-        variable.set(limiter)
-        return limiter
 
 
 CORES = os.cpu_count() or 1

@@ -32,7 +32,7 @@ def ads_for_page(request: Request, values: Mapping[str, Any]) -> Markup:
     network = _network(request)
     if request.method != "GET" or not zone or network is None:
         return Markup("")
-    consent = _has_consented(request)
+    consent = request.cookies.get(COOKIE) == "yes"  # the default is no
     try:
         serves = network.choose(
             SITE,
@@ -62,11 +62,6 @@ def set_consent(request: Request, allowed: Annotated[str, Form(pattern="^(yes|no
     secure = request.url.scheme == "https"
     response.set_cookie(COOKIE, allowed, max_age=KEPT_SECONDS, httponly=True, samesite="lax", secure=secure)
     return response
-
-
-def _has_consented(request: Request) -> bool:
-    """Return whether the visitor has allowed ads to remember what they have seen; the default is no."""
-    return request.cookies.get(COOKIE) == "yes"
 
 
 def _network(request: Request) -> AdNetwork | None:

@@ -160,11 +160,8 @@ def _report(figures: Figures, verdict: dict[str, str], as_json: bool) -> None:
     if as_json:
         print_json(
             {
+                **vars(figures),
                 "seconds": round(figures.seconds, 1),
-                "operations": figures.operations,
-                "kills": figures.kills,
-                "server": figures.server,
-                "recovered": dict(figures.recovered),
                 "promises": {promise: not broken for promise, broken in verdict.items()},
                 "broken": {promise: broken for promise, broken in verdict.items() if broken},
             }

@@ -84,8 +84,8 @@ PROCESSES = [
         "test_one_worker_runs_many_calls_with_a_lower_priority",
     ),
     _process(
-        "output of a function does not mix with results",
-        "    os.dup2(2, 1)  # output of a function must not mix with results\n",
+        "output of a function does not mix with the output of the process",
+        "                stdout=2,  # output of a function must not mix with the output of this process\n",
         "",
         "test_exceptions_and_output_of_a_function_do_no_harm",
     ),

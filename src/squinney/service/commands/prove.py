@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -103,7 +102,7 @@ class ProofWorkers:
             self._kill(process)
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.wait()
 
 

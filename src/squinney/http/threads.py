@@ -93,5 +93,7 @@ UPLOADS = ThreadLimit("uploads", at_once=16, most_waiting=16, timed=False)
 # A form's photo has already been received, and two decoders run at once. Decoding an animation may take ten seconds,
 # which do not count towards the time limit of the post.
 PHOTOS = ThreadLimit("photo posts", at_once=2, most_waiting=20, timed=False)
+# A job or a repair takes as long as it needs; each of its operations still has its own time limit.
+JOBS = ThreadLimit("jobs", at_once=2, most_waiting=4, timed=False)
 # Health checks must be answered even while all other threads wait for MongoDB.
 PROBES = ThreadLimit("health checks", at_once=4, most_waiting=20)

@@ -14,6 +14,7 @@ from squinney.errors import Forbidden, Invalid, SquinneyError
 from squinney.http.dependencies import assembled, service
 from squinney.http.pages import redirect, render
 from squinney.http.permissions import signed_in
+from squinney.http.threads import JOBS
 from squinney.identity import ROLES, Keys, People
 from squinney.service import doctor
 from squinney.service.jobs import Worker, statuses
@@ -42,6 +43,7 @@ def show_jobs(request: Request, systems: Systems) -> Response:
 
 
 @router.post("/jobs/{name}")
+@JOBS
 def run_job(request: Request, systems: Systems, name: str) -> Response:
     """Run a job now, unless a worker is running it."""
     worker = Worker(systems.db, assembly.jobs(systems.systems))
@@ -107,6 +109,7 @@ def show_problems(request: Request, systems: Systems) -> Response:
 
 
 @router.post("/problems/repair")
+@JOBS
 def repair_problems(request: Request, systems: Systems) -> Response:
     """Repair every problem that does not need a decision."""
     try:

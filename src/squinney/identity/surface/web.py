@@ -70,8 +70,7 @@ def sign_up(
         person = people.sign_up(login, password, name=name, address=client_address(request.scope))
     except REFUSALS as error:
         typed = {"login": login[:100], "name": name[:100]}
-        page = "identity/sign_up.html"
-        return render(request, page, next=_safe_path(next), error=error, typed=typed)
+        return render(request, "identity/sign_up.html", next=_safe_path(next), error=error, typed=typed)
     return _start_session(request, sessions, person, next)
 
 
@@ -112,9 +111,8 @@ def accept(
         person = links.accept(token, login, password, name=name)
     except REFUSALS as error:
         typed = {"login": login[:100], "name": name[:100]}
-        page = "identity/welcome.html"
         role = links.role_of(token)
-        return render(request, page, role=role, token=token, error=error, typed=typed)
+        return render(request, "identity/welcome.html", role=role, token=token, error=error, typed=typed)
     return _start_session(request, sessions, person, "/admin" if person["role"] == "admin" else "/")
 
 
@@ -132,11 +130,9 @@ def change_password(request: Request, people: PeopleDep, sessions: SessionsDep, 
     try:
         people.sign_in(person["login"], old, address=client_address(request.scope))
         changed = people.set_password(person["_id"], new)
-    except SignInRefused:
-        wrong = SignInRefused("the current password is wrong")
-        return render(request, "identity/account.html", error=wrong)
     except REFUSALS as error:
-        return render(request, "identity/account.html", error=error)
+        wrong = SignInRefused("the current password is wrong")
+        return render(request, "identity/account.html", error=wrong if isinstance(error, SignInRefused) else error)
     visitor_of(request).sign_in(changed, sessions.start(changed))
     return redirect(request, "/account", "Your password has been changed; all other sessions have ended.")
 

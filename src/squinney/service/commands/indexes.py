@@ -10,10 +10,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from squinney import assembly
-from squinney.http.commands import Json, connected, console, print_json
+from squinney.http.commands import Json, connected, console, print_json, settings_of
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
-from squinney.service.commands.systems import systems_of
 
 
 def indexes(
@@ -25,7 +24,7 @@ def indexes(
     as_json: Json = False,
 ) -> None:
     """List every declared index with its size and use; exit with 1 if the database differs."""
-    declared = assembly.collections(systems_of(context))
+    declared = assembly.collections(assembly.with_systems(settings_of(context).system_packages))
     with connected(context) as connection:
         if rebuild:
             schema.rebuild(connection.db, declared)

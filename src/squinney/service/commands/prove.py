@@ -22,7 +22,6 @@ from squinney.http.commands import Json, connected, console, print_json, setting
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 from squinney.patterns.ids import new_id
-from squinney.service.commands.systems import systems_of
 from squinney.system import Proof
 
 MODES = ("native", "two-phase")
@@ -53,7 +52,7 @@ def prove(
 
     The run uses its own database, which is dropped at the end. Exits with 1 if a promise is broken.
     """
-    found = assembly.system_named(system, systems_of(context))
+    found = assembly.system_named(system, assembly.with_systems(settings_of(context).system_packages))
     if found is None or found.proof is None:
         raise NotFound(f"{system} has no proof; systems with one: {KNOWN}")
     with connected(context) as connection:

@@ -16,6 +16,9 @@ from squinney.clock import utcnow
 from squinney.http.options import Options
 from squinney.http.visitor import SIGNED_IN
 from squinney.identity.surface.web import _safe_path
+from squinney.mongo.connect import operation
+from squinney.mongo.schema import Db
+from squinney.patterns.jobs import Job
 from squinney.service.site import create_site
 
 PASSWORD = "correct horse battery"
@@ -231,6 +234,19 @@ def test_the_admin_runs_jobs(site: TestClient) -> None:
     page = site.post(f"/admin/jobs/{name}", headers=HTML)
     assert f"{name}: ok." in page.text
     assert site.post("/admin/jobs/nothing", headers=HTML).status_code == 404
+
+
+def test_a_job_of_the_admin_has_no_time_limit(site: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    @operation(0.3)
+    def last_part(db: Db) -> None:
+        db.command("ping")
+
+    def run(db: Db) -> None:
+        time.sleep(0.5)  # longer than a request may take whose operations have the time limit of the last part
+        last_part(db)
+
+    monkeypatch.setattr(assembly, "jobs", lambda systems: [Job("slow", every_seconds=60, run=run, what="takes long")])
+    assert "slow: ok." in site.post("/admin/jobs/slow", headers=HTML).text
 
 
 def test_the_admin_makes_and_revokes_keys(site: TestClient, systems: assembly.Assembled) -> None:

@@ -180,6 +180,17 @@ def test_a_path_cannot_inject_log_lines(stranger: TestClient, caplog: pytest.Log
     assert "hidden" not in caplog.text
 
 
+def test_a_refused_path_cannot_control_the_terminal(
+    systems: assembly.Assembled, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = create_site(systems, options=Options(secret=SECRET, most_waiting=0))
+    with TestClient(app) as client:
+        assert client.get("/forged%1b[31m").status_code == 503
+    lines = [record.getMessage() for record in caplog.records]
+    assert any("forged" in line for line in lines)
+    assert not any("\x1b" in line for line in lines)
+
+
 # ---- bodies ----
 
 

@@ -12,9 +12,11 @@ import pytest
 from tests.sizes import a_tenth_of, heavy
 
 from squinney import __version__
+from squinney.http.commands import console, print_line, print_page
 from squinney.ledger import proof
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
+from squinney.patterns.paging import Page
 
 
 def test_the_ledger_from_the_command_line(squinney: Any, ready_db: Db) -> None:
@@ -28,6 +30,14 @@ def test_the_ledger_from_the_command_line(squinney: Any, ready_db: Db) -> None:
     assert "tea" in squinney("ledger", "statement", ben["_id"]).stdout
     assert "Ben" in squinney("ledger", "list").stdout
     assert squinney("ledger", "total", "EUR").stdout == "10.00 EUR\n"
+
+
+def test_stored_text_cannot_control_the_terminal() -> None:
+    with console.capture() as shown:
+        print_line("a\x1b[2J\x07\rb [red] é\u2028")
+        print_page(Page(["n\x1b]0;title\x9bm"], None), False, ["name"], lambda name: [name])
+    assert "a [2J  b [red] é" in shown.get()
+    assert all(letter.isprintable() or letter == "\n" for letter in shown.get())
 
 
 def test_an_error_is_one_sentence_and_a_code(squinney: Any, ready_db: Db) -> None:

@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from squinney import assembly
+from squinney.errors import Invalid
 from squinney.identity import Keys, People
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
@@ -167,6 +168,9 @@ def test_the_embedded_secret_is_made_once_and_private(tmp_path: Path) -> None:
     assert secret_for(Settings(), tmp_path) == first
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
     assert [file.name for file in tmp_path.iterdir()] == ["secret"]
+    (tmp_path / "secret").write_text("")  # as a power cut could leave it: anyone could sign with it
+    with pytest.raises(Invalid, match="at least 32 characters"):
+        secret_for(Settings(), tmp_path)
 
 
 @pytest.mark.parametrize("command", [["keys"], ["users"], ["jobs"]])

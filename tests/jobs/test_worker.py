@@ -237,6 +237,24 @@ def test_a_worker_survives_errors_of_the_server(own_db: Db, failing: Any, comman
     assert worker.stop()
 
 
+def test_a_worker_survives_a_machine_without_threads(ready: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = threading.Event()
+    worker = Worker(ready, [Job("a", every_seconds=60, run=lambda db: done.set(), what="")], look_every_seconds=0.05)
+    start, refused = threading.Thread.start, []
+
+    def start_later(thread: threading.Thread) -> None:
+        if thread.name == "squinney-job-a" and not refused:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_later)
+    worker.start()
+    assert done.wait(30)
+    assert refused
+    assert worker.stop()
+
+
 def test_a_lease_is_renewed_again_after_the_server_refused_once(own_db: Db, failing: Any) -> None:
     schema.apply(own_db, assembly.CORE_COLLECTIONS)
     held = holding(Leases(own_db), "l", seconds=0.6)

@@ -24,6 +24,10 @@ _form = guards_of("squinney.commerce.surface.product_form", "tests/unit/test_pro
 _viewer = guards_of("squinney.content.surface.viewer", "tests/api/test_content_pages.py")
 _problems = guards_of("squinney.mongo.problems", "tests/api/test_malformed.py")
 _doctor = guards_of("squinney.service.doctor", "tests/api/test_malformed.py")
+_pages = guards_of("squinney.service.admin", "tests/api/test_people_pages.py")
+_console = guards_of("squinney.http.commands", "tests/cli/test_commands.py")
+_refused = guards_of("squinney.http.problems", "tests/api/test_refusals.py")
+_secret = guards_of("squinney.service.secret", "tests/cli/test_service_commands.py")
 _document = guards_of("squinney.service.openapi", "tests/api/test_failures.py")
 
 EXAMINING = [
@@ -84,8 +88,8 @@ PROCESSES = [
         "test_one_worker_runs_many_calls_with_a_lower_priority",
     ),
     _process(
-        "output of a function does not mix with results",
-        "    os.dup2(2, 1)  # output of a function must not mix with results\n",
+        "output of a function does not mix with the output of the process",
+        "                stdout=2,  # output of a function must not mix with the output of this process\n",
         "",
         "test_exceptions_and_output_of_a_function_do_no_harm",
     ),
@@ -200,6 +204,30 @@ COMMANDS = [
         "def show_document(",
         "async def show_document(",
         "test_building_the_openapi_document_does_not_block_the_event_loop",
+    ),
+    _pages(
+        "a job that an admin runs has no time limit",
+        '@router.post("/jobs/{name}")\n@JOBS\n',
+        '@router.post("/jobs/{name}")\n',
+        "test_a_job_of_the_admin_has_no_time_limit",
+    ),
+    _console(
+        "stored text cannot control the terminal",
+        'CONTROL.sub(" ", text)',
+        "text",
+        "test_stored_text_cannot_control_the_terminal",
+    ),
+    _refused(
+        "the path of a refused request is escaped in the log",
+        '"%s %a: %s"',
+        '"%s %s: %s"',
+        "test_a_refused_path_cannot_control_the_terminal",
+    ),
+    _secret(
+        "a stored secret has a minimum length",
+        "    if len(secret) < SHORTEST:\n",
+        "    if False:\n",
+        "test_the_embedded_secret_is_made_once_and_private",
     ),
     _carts_start(
         "an invalid SQUINNEY_KEEP_CARTS_DAYS fails at startup",

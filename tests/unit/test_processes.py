@@ -59,6 +59,7 @@ def test_exceptions_and_output_of_a_function_do_no_harm(
         processes(divmod, 1, 0)
     assert processes(print, "\n") is None
     assert processes(divmod, 7, 2) == (3, 1)
+    assert capfd.readouterr().out == ""
 
 
 @pytest.mark.parametrize("hang", [(time.sleep, 60), (signal.raise_signal, signal.SIGSTOP)], ids=["sleeps", "stopped"])

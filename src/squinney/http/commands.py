@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import typer
 from bson import json_util
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from squinney.mongo.connect import Connection, connect
 from squinney.mongo.embedded.guard import kept_alive
@@ -23,9 +25,18 @@ from squinney.settings import Settings
 from squinney.system import Assembled
 from squinney.transactions import Key
 
-# Most output contains stored text, in which brackets and colons are not markup.
-console = Console(markup=False, emoji=False)
-errors = Console(stderr=True, markup=False, emoji=False)
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")  # not tabs and newlines
+
+
+class SafeConsole(Console):
+    """A console on which stored text is only text: brackets and colons are not markup, and nothing controls it."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(CONTROL.sub(" ", text), **options)
+
+
+console = SafeConsole(markup=False, emoji=False)
+errors = SafeConsole(stderr=True, markup=False, emoji=False)
 
 # Options shared by many commands.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 from fastapi import Request
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 
 from squinney import __version__
 from squinney.clock import utcnow
@@ -99,6 +99,13 @@ def return_path(request: Request) -> str:
         return dict(parse_qsl(query)).get("next", "/")
     page = f"{path}?{query}" if query else path
     return page if len(page) <= LONGEST_NEXT else "/"
+
+
+def redirect(request: Request, path: str, message: str = "", kind: str = "good") -> RedirectResponse:
+    """Redirect to the page that follows a form, and show a message there."""
+    if message:
+        visitor_of(request).flash(message, kind)
+    return RedirectResponse(path, status_code=303)
 
 
 def render(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from pymongo.errors import ConnectionFailure, WaitQueueTimeoutError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import Scope
 
 from squinney.errors import Invalid, SquinneyError, Unavailable
@@ -37,12 +37,6 @@ class ProblemModel(BaseModel):
     details: dict[str, Any] = Field({}, examples=[{"account_id": "01k9x3v0k2f8m4q7r5t6w8y9za"}])
 
 
-class _Problem(JSONResponse):
-    def render(self, content: Any) -> bytes:
-        """Encode the body as ASCII: values from the request may contain lone surrogates, which UTF-8 cannot encode."""
-        return json.dumps(content, separators=(",", ":")).encode("ascii")
-
-
 def responses(*errors: type[SquinneyError]) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI documentation of a route's errors."""
     documented: dict[int | str, dict[str, Any]] = {}
@@ -61,12 +55,13 @@ def error_response(scope: Scope, error: SquinneyError | HTTPException) -> Respon
     return cast(Response, scope["app"].exception_handlers[kind](Request(scope), error))
 
 
-def problem(status: int, title: str, detail: str, code: str, details: dict[str, Any]) -> JSONResponse:
+def problem(status: int, title: str, detail: str, code: str, details: dict[str, Any]) -> Response:
     """Return a problem response."""
-    body: dict[str, Any] = {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code}
-    body["details"] = json.loads(json.dumps(details, default=str))
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code, "details": details}
+    # In ASCII: values from the request may contain lone surrogates, which UTF-8 cannot encode.
+    content = json.dumps(body, separators=(",", ":"), default=str)
     headers = {"WWW-Authenticate": 'Bearer realm="squinney"'} if status == 401 else retry_headers(status, details)
-    return _Problem(body, status_code=status, media_type=MEDIA_TYPE, headers=headers)
+    return Response(content, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
 def retry_headers(status: int, details: Mapping[str, Any]) -> dict[str, str]:
@@ -76,11 +71,11 @@ def retry_headers(status: int, details: Mapping[str, Any]) -> dict[str, str]:
     return {}
 
 
-def squinney_problem(request: Request, error: SquinneyError) -> JSONResponse:
+def squinney_problem(request: Request, error: SquinneyError) -> Response:
     """Turn a `SquinneyError` into a problem response."""
     status = status_of(error)
     if status >= 500:
-        log.warning("%s %s: %s", request.method, request.url.path, error.message)
+        log.warning("%s %a: %s", request.method, request.url.path, error.message)
     details = dict(error.details)
     if isinstance(error, Unavailable):
         details["outcome_unknown"] = error.outcome_unknown
@@ -112,13 +107,13 @@ def summary_of(fields: list[dict[str, str]]) -> str:
     return "; ".join(f"{field['field']}: {field['message']}" for field in fields[:3])
 
 
-def validation_problem(request: Request, error: RequestValidationError) -> JSONResponse:
+def validation_problem(request: Request, error: RequestValidationError) -> Response:
     """Turn input that does not match the route's model into a problem response."""
     fields = invalid_fields(error)
     return problem(422, "Invalid", summary_of(fields), Invalid.code, {"fields": fields})
 
 
-def http_problem(request: Request, error: HTTPException) -> JSONResponse:
+def http_problem(request: Request, error: HTTPException) -> Response:
     """Turn an error of the framework itself into a problem response."""
     response = problem(error.status_code, str(error.detail), str(error.detail), f"http-{error.status_code}", {})
     response.headers.update(error.headers or {})

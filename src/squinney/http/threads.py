@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -36,7 +35,6 @@ class ThreadLimit:
         self._wait_seconds = wait_seconds
         # One per event loop: tests and programs with several loops must not wait for another loop's work.
         self._slots: RunVar[CapacityLimiter] = RunVar(f"{name} slots")
-        self._threads: RunVar[CapacityLimiter] = RunVar(f"{name} threads")
 
     def __call__(self, endpoint: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
         """Decorate an endpoint so that it runs under this limit, not in FastAPI's own threads."""
@@ -55,11 +53,15 @@ class ThreadLimit:
         if not self._timed and (clock := request_clock.get()):
             clock.began = None
         async with self._slot():
-            return await to_thread.run_sync(function, limiter=_limiter_of_loop(self._threads, math.inf))
+            return await to_thread.run_sync(function, limiter=CapacityLimiter(1))  # it has its slot
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
-        slots = _limiter_of_loop(self._slots, self._at_once)
+        try:
+            slots = self._slots.get()
+        except LookupError:
+            slots = CapacityLimiter(self._at_once)
+            self._slots.set(slots)
         if slots.statistics().tasks_waiting >= self._most_waiting:
             raise self._refusal()
         holder = object()
@@ -80,15 +82,6 @@ class ThreadLimit:
         )
 
 
-def _limiter_of_loop(variable: RunVar[CapacityLimiter], size: float) -> CapacityLimiter:
-    try:
-        return variable.get()
-    except LookupError:
-        limiter = CapacityLimiter(size)
-        variable.set(limiter)
-        return limiter
-
-
 CORES = os.cpu_count() or 1
 # Hashing a password takes 64 MB and a whole core for about 50 ms.
 PASSWORDS = ThreadLimit("sign-ins", at_once=max(1, CORES // 2), most_waiting=20)
@@ -100,5 +93,7 @@ UPLOADS = ThreadLimit("uploads", at_once=16, most_waiting=16, timed=False)
 # A form's photo has already been received, and two decoders run at once. Decoding an animation may take ten seconds,
 # which do not count towards the time limit of the post.
 PHOTOS = ThreadLimit("photo posts", at_once=2, most_waiting=20, timed=False)
+# A job or a repair takes as long as it needs; each of its operations still has its own time limit.
+JOBS = ThreadLimit("jobs", at_once=2, most_waiting=4, timed=False)
 # Health checks must be answered even while all other threads wait for MongoDB.
 PROBES = ThreadLimit("health checks", at_once=4, most_waiting=20)

@@ -8,14 +8,13 @@ from squinney.clock import Clock, utcnow
 from squinney.errors import NotFound
 from squinney.identity import queries
 from squinney.identity.documents import Person
-from squinney.identity.errors import LoginTaken
 from squinney.identity.people import People, checked_role, sign_up_steps
 from squinney.identity.rules import digest
 from squinney.identity.sessions import new_token
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import AlreadyExists, Plan, Step, Transactions
+from squinney.transactions import Plan, Step, Transactions
 
 LASTS = timedelta(hours=24)
 FIRST = "first-admin"  # the document that counts accepted links for the first admin
@@ -75,10 +74,7 @@ class Invitations:
         person, steps = sign_up_steps(login, password, name=name, role=invitation["role"], now=self._clock())
         used = Step("invitations", invitation["_id"], delete=True, refused=lambda _: _invalid_link())
         only_first = [self._first_admin_step()] if invitation.get("for_the_first") else []
-        try:
-            self._transactions.run("accept-invitation", Plan([used, *only_first, *steps]))
-        except AlreadyExists as error:
-            raise LoginTaken("login is already taken", field="login") from error
+        self._transactions.run("accept-invitation", Plan([used, *only_first, *steps]))
         return person
 
     def _first_admin_step(self) -> Step:

@@ -146,10 +146,7 @@ def _checked(stored: Document | None, secret: str, clock: Clock) -> ApiKey | Non
 
 
 def _checked_end(expires_at: datetime, now: datetime) -> datetime:
-    if not isinstance(expires_at, datetime) or expires_at.utcoffset() is None:
-        raise Invalid("expires_at must have a time zone", field="expires_at")
-    if expires_at <= now:
-        raise Invalid("expires_at must be in the future", field="expires_at")
-    if expires_at > now + timedelta(days=3650):
-        raise Invalid("expires_at must be within ten years", field="expires_at")
-    return expires_at
+    end = checks.time(expires_at, "expires_at")
+    if not now < end <= now + timedelta(days=3650):
+        raise Invalid("expires_at must be in the future, within ten years", field="expires_at")
+    return end

@@ -19,7 +19,7 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
 from squinney.roles import ROLES
-from squinney.transactions import AlreadyExists, Plan, Step, Transactions
+from squinney.transactions import Plan, Step, Transactions
 
 TRIES_PER_LOGIN = 10  # from one address
 TRIES_PER_LOGIN_UNDER_ATTACK = 3  # from one address, while many addresses guess the password of the login
@@ -54,10 +54,7 @@ class People:
         if address:
             self._sign_ups.count(network_of(address))
         person, steps = sign_up_steps(login, password, name=name, role=role, now=self._clock())
-        try:
-            self._transactions.run("sign-up", Plan(steps))
-        except AlreadyExists as error:
-            raise LoginTaken("login is already taken", field="login") from error
+        self._transactions.run("sign-up", Plan(steps))
         return person
 
     @operation()
@@ -218,7 +215,9 @@ def sign_up_steps(login: str, password: str, *, name: str, role: str, now: datet
     }
     stored = passwords.hashed(passwords.checked(password))
     credentials = {"_id": login, "person_id": person["_id"], "password": stored}
-    return person, [Step("logins", login, insert=credentials), Step("people", person["_id"], insert=person)]
+    taken = LoginTaken("login is already taken", field="login")
+    inserted = Step("logins", login, insert=credentials, refused=lambda _: taken)
+    return person, [inserted, Step("people", person["_id"], insert=person)]
 
 
 def checked_login(login: str) -> str:

@@ -13,18 +13,15 @@ from squinney.identity.documents import ApiKey
 
 LOGIN = r"[a-z0-9][a-z0-9._@+-]{1,99}"
 SCOPE = re.compile(r"(\*|[a-z][a-z-]{0,29}):(read|write)")
-LEVELS = ("read", "write", "admin")  # older keys may have `admin`, which means the same as `write`
+WRITING = ("write", "admin")  # older keys may have `admin`, which means the same as `write`
 MOST_SCOPES = 50
 
 
 def allows(scopes: Iterable[str], needed: str) -> bool:
     """Return whether the scopes include the needed one; `*` means every system, and `write` includes `read`."""
     system, _, level = needed.partition(":")
-    for scope in scopes:
-        has_system, _, has_level = scope.partition(":")
-        if has_system in ("*", system) and LEVELS.index(has_level) >= LEVELS.index(level):
-            return True
-    return False
+    allowed = {f"{name}:{has}" for name in ("*", system) for has in (level, *WRITING)}
+    return not allowed.isdisjoint(scopes)
 
 
 def checked_scopes(scopes: Iterable[str]) -> list[str]:

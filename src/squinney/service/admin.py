@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 from starlette.responses import Response
 
 from squinney import assembly
 from squinney.clock import utcnow
 from squinney.errors import Forbidden, Invalid, SquinneyError
 from squinney.http.dependencies import assembled, service
-from squinney.http.pages import render
+from squinney.http.pages import redirect, render
 from squinney.http.permissions import signed_in
-from squinney.http.visitor import visitor_of
+from squinney.http.threads import JOBS
 from squinney.identity import ROLES, Keys, People
 from squinney.service import doctor
 from squinney.service.jobs import Worker, statuses
@@ -43,13 +43,14 @@ def show_jobs(request: Request, systems: Systems) -> Response:
 
 
 @router.post("/jobs/{name}")
+@JOBS
 def run_job(request: Request, systems: Systems, name: str) -> Response:
     """Run a job now, unless a worker is running it."""
     worker = Worker(systems.db, assembly.jobs(systems.systems))
     worker.register_jobs()
     outcome = worker.run(name, even_if_not_due=True)
-    visitor_of(request).flash(f"{name}: {outcome or 'is already running'}.", "bad" if outcome == "failed" else "good")
-    return RedirectResponse("/admin/jobs", status_code=303)
+    message, kind = f"{name}: {outcome or 'is already running'}.", "bad" if outcome == "failed" else "good"
+    return redirect(request, "/admin/jobs", message, kind)
 
 
 @router.get("/keys", response_class=HTMLResponse)
@@ -79,9 +80,7 @@ def create_key(request: Request, keys: KeysDep, name: Text, scopes: Annotated[li
 @router.post("/keys/{key_id}/revoke")
 def revoke_key(request: Request, keys: KeysDep, key_id: str) -> Response:
     """Revoke a key."""
-    key = keys.revoke(key_id)
-    visitor_of(request).flash(f"The key {key['name']} is revoked.")
-    return RedirectResponse("/admin/keys", status_code=303)
+    return redirect(request, "/admin/keys", f"The key {keys.revoke(key_id)['name']} is revoked.")
 
 
 @router.get("/people", response_class=HTMLResponse)
@@ -99,8 +98,7 @@ def change_person(request: Request, people: PeopleDep, person_id: str, role: Tex
     if enabled in ("yes", "no"):
         person = people.enable(person_id) if enabled == "yes" else people.disable(person_id)
     state = "is disabled" if person.get("disabled_at") else f"can sign in as {person['role']}"
-    visitor_of(request).flash(f"{person['name']} {state}.")
-    return RedirectResponse("/admin/people", status_code=303)
+    return redirect(request, "/admin/people", f"{person['name']} {state}.")
 
 
 @router.get("/problems", response_class=HTMLResponse)
@@ -111,12 +109,12 @@ def show_problems(request: Request, systems: Systems) -> Response:
 
 
 @router.post("/problems/repair")
+@JOBS
 def repair_problems(request: Request, systems: Systems) -> Response:
     """Repair every problem that does not need a decision."""
     try:
         done = doctor.repair(systems.db, systems=systems.systems)
-        summary = ", ".join(f"{name}: {count}" for name, count in done.items()) or "nothing needed repair"
-        visitor_of(request).flash(f"Repaired: {summary}.")
     except SquinneyError as error:
-        visitor_of(request).flash(error.message, "bad")
-    return RedirectResponse("/admin/problems", status_code=303)
+        return redirect(request, "/admin/problems", error.message, "bad")
+    summary = ", ".join(f"{name}: {count}" for name, count in done.items()) or "nothing needed repair"
+    return redirect(request, "/admin/problems", f"Repaired: {summary}.")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Form, Request
-from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 from starlette.responses import Response
 
@@ -14,7 +13,7 @@ from squinney.ads import AdNetwork
 from squinney.errors import SquinneyError
 from squinney.http.dependencies import client_address
 from squinney.http.options import Options
-from squinney.http.pages import return_path
+from squinney.http.pages import redirect, return_path
 from squinney.http.visitor import signature_of, visitor_of
 from squinney.system import Assembled
 
@@ -33,7 +32,7 @@ def ads_for_page(request: Request, values: Mapping[str, Any]) -> Markup:
     network = _network(request)
     if request.method != "GET" or not zone or network is None:
         return Markup("")
-    consent = _has_consented(request)
+    consent = request.cookies.get(COOKIE) == "yes"  # the default is no
     try:
         serves = network.choose(
             SITE,
@@ -59,15 +58,10 @@ def set_consent(request: Request, allowed: Annotated[str, Form(pattern="^(yes|no
     network = _network(request)
     if allowed == "no" and network is not None:
         network.forget(_profile(request))
-    response = RedirectResponse(return_path(request), status_code=303)
+    response = redirect(request, return_path(request))
     secure = request.url.scheme == "https"
     response.set_cookie(COOKIE, allowed, max_age=KEPT_SECONDS, httponly=True, samesite="lax", secure=secure)
     return response
-
-
-def _has_consented(request: Request) -> bool:
-    """Return whether the visitor has allowed ads to remember what they have seen; the default is no."""
-    return request.cookies.get(COOKIE) == "yes"
 
 
 def _network(request: Request) -> AdNetwork | None:

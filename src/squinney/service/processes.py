@@ -16,6 +16,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from typing import Any, ParamSpec, TypeVar, cast
 
 from squinney.errors import Unavailable
@@ -124,17 +126,20 @@ class _WorkerLostError(Exception):
 
 
 class _Process:
-    """A worker process and its pipes. It has its own session, so that Ctrl-C reaches only the parent."""
+    """A worker process and its pipe. It has its own session, so that Ctrl-C reaches only the parent."""
 
     def __init__(self) -> None:
         paths = os.pathsep.join(path for path in sys.path if path)
-        self._child = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-P", "-c", STARTED],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": paths},
-            start_new_session=True,
-        )
+        self._pipe, its_end = Pipe()
+        with its_end:
+            self._child = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-P", "-c", STARTED, str(its_end.fileno())],
+                pass_fds=[its_end.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # output of a function must not mix with the output of this process
+                env={**os.environ, "PYTHONPATH": paths},
+                start_new_session=True,
+            )
         self._is_busy = False
         self._start_seconds = START_SECONDS  # additional time for the first call
 
@@ -154,9 +159,10 @@ class _Process:
         clock = threading.Timer(self._start_seconds + seconds, self._child.kill)
         clock.start()
         try:
-            succeeded, result = self._send(request)
-        except (OSError, EOFError, ValueError, pickle.UnpicklingError):  # a closed pipe raises `ValueError`
-            self._child.kill()  # it may be alive, after sending something that is not a result
+            self._pipe.send_bytes(request)
+            succeeded, result = self._pipe.recv()
+        except (OSError, EOFError):
+            self._child.kill()  # it may be alive, if the function has closed its pipe
             is_late = time.monotonic() >= until or self._child.wait() == -signal.SIGALRM
             reason = f"took longer than {seconds:g} s" if is_late else "was interrupted"
             raise _WorkerLostError(f"the computation {reason}") from None
@@ -168,39 +174,26 @@ class _Process:
             return result
         raise result
 
-    def _send(self, request: bytes) -> Any:
-        assert self._child.stdin
-        assert self._child.stdout
-        self._child.stdin.write(request)
-        self._child.stdin.flush()
-        return pickle.load(self._child.stdout)  # noqa: S301
-
     def kill(self) -> None:
-        """Kill the worker at once; only its current call is lost."""
+        """Kill the worker at once; only its current call is lost. The pipe closes when no call uses it any more."""
         self._child.kill()
         self._child.wait()
-        for pipe in (self._child.stdin, self._child.stdout):
-            with suppress(OSError):  # data that the worker never read cannot be flushed
-                assert pipe
-                pipe.close()
 
 
 def _work() -> None:
     """Run calls in a worker until its parent is gone. A timer kills a call that hangs if the parent cannot."""
-    results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # output of a function must not mix with results
+    pipe = Connection(int(sys.argv[1]))
     has_priority = True  # until its first call has been unpickled, which loads the modules
     with suppress(EOFError, OSError):
         while True:
-            seconds, function, args, kwargs = pickle.load(sys.stdin.buffer)  # noqa: S301
+            seconds, function, args, kwargs = pipe.recv()
             if has_priority:
                 os.nice(NICE)
                 has_priority = False
             signal.setitimer(signal.ITIMER_REAL, seconds)
             result = _outcome(function, args, kwargs)
             signal.setitimer(signal.ITIMER_REAL, 0)
-            pickle.dump(result, results)
-            results.flush()
+            pipe.send(result)
 
 
 def _outcome(function: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:

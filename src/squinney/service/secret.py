@@ -22,25 +22,28 @@ def secret_for(settings: Settings, folder: Path | None) -> bytes:
     Raises: `Invalid` if there is a URI and no secret, or the secret is too short.
     """
     if settings.secret is not None:
-        given = settings.secret.get_secret_value()
-        if len(given) < SHORTEST:
-            raise Invalid(f"{VARIABLES['secret']}: must have at least {SHORTEST} characters", field="secret")
-        return given.encode()
-    if folder is None:
+        where, secret = VARIABLES["secret"], settings.secret.get_secret_value()
+    elif folder is not None:
+        where, secret = str(folder / FILE), _read_or_create(folder / FILE)
+    else:
         raise Invalid(
             f"{VARIABLES['secret']}: must be set with {VARIABLES['uri']}, to the same value for every process; "
             "create one with `openssl rand -hex 32`",
             field="secret",
         )
-    return _read_or_create(folder / FILE)
+    if len(secret) < SHORTEST:
+        raise Invalid(f"{where}: must have at least {SHORTEST} characters", field="secret")
+    return secret.encode()
 
 
-def _read_or_create(file: Path) -> bytes:
+def _read_or_create(file: Path) -> str:
     if not file.exists():
         fresh = file.with_name(f"{FILE}.{secrets.token_hex(8)}")
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
             new.write(secrets.token_hex(32))
+            new.flush()
+            os.fsync(new.fileno())  # otherwise the file may be empty after a power cut
         with suppress(FileExistsError):  # another process created it first
             os.link(fresh, file)
         fresh.unlink()
-    return file.read_bytes()
+    return file.read_text()

@@ -74,19 +74,17 @@ def create_site(systems: Assembled, *, options: Options | None = None, processes
     app.state.pages = pages.environment_for([TEMPLATES], templates, app.state.menu)
     app.state.page_ads = page_ads.ads_for_page
     app.state.post_photos = post_photos(systems)
-    handlers: list[tuple[type[Exception], Any]] = [
-        (SquinneyError, show_error),
-        (RequestValidationError, show_validation_error),
-        (HTTPException, show_http_error),
-    ]
-    for kind, handler in handlers:
-        app.add_exception_handler(kind, handler)
     _add_middleware(app, [module for _, module in [*surfaces(systems.systems, "api"), *found]])
     return app
 
 
 def _with_api(systems: Assembled, options: Options) -> FastAPI:
     """Return an application with the API and health routes, without middleware."""
+    handlers: Any = {  # FastAPI's type does not allow synchronous ones
+        SquinneyError: show_error,
+        RequestValidationError: show_validation_error,
+        HTTPException: show_http_error,
+    }
     app = FastAPI(
         title="Squinney",
         version=__version__,
@@ -94,6 +92,7 @@ def _with_api(systems: Assembled, options: Options) -> FastAPI:
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
+        exception_handlers=handlers,
     )
     app.state.assembled = systems
     app.state.options = options

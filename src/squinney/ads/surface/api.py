@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.responses import JSONResponse, Response
 
 from squinney.ads import (
@@ -21,6 +21,7 @@ from squinney.ads import (
 from squinney.ads.documents import MOST_BID, MOST_BUDGET, MOST_CAP, Campaign, Candidate, Click, Serve
 from squinney.ads.surface import openrtb
 from squinney.errors import LimitReached
+from squinney.http.bodies import Body
 from squinney.http.cursors import Cursor, Limit, SignCursor
 from squinney.http.dependencies import service
 from squinney.http.problems import problem, responses
@@ -32,45 +33,42 @@ router = APIRouter(prefix="/api/ads", tags=["ads"], route_class=OneThreadRoute)
 
 Network = Annotated[AdNetwork, Depends(service("ads", "network", AdNetwork))]
 MOST_CANDIDATES = 1_000
+Time = Annotated[datetime, Field(strict=False)]  # in JSON, a string
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Words = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=50)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class PricingModel(_Strict):
+class PricingModel(Body):
     """The price in minor units: `cpm` for a thousand impressions, `cpc` for a click."""
 
     model: str = Field(pattern="^(cpm|cpc)$", examples=["cpm"])
-    bid: int = Field(ge=1, le=MOST_BID, strict=True, examples=[250])
+    bid: int = Field(ge=1, le=MOST_BID, examples=[250])
 
 
-class BudgetModel(_Strict):
+class BudgetModel(Body):
     """The budget of a campaign, in minor units."""
 
-    total: int = Field(ge=1, le=MOST_BUDGET, strict=True, examples=[100_000])
-    daily: int | None = Field(None, ge=1, le=MOST_BUDGET, strict=True)
+    total: int = Field(ge=1, le=MOST_BUDGET, examples=[100_000])
+    daily: int | None = Field(None, ge=1, le=MOST_BUDGET)
     currency: str = Field("EUR", pattern="^[A-Z]{3}$")
     pacing: str = Field("asap", pattern="^(asap|even)$")
 
 
-class CapModel(_Strict):
+class CapModel(Body):
     """The most impressions for one user within `per_seconds`."""
 
-    impressions: int = Field(ge=1, le=MOST_CAP, strict=True)
-    per_seconds: int = Field(ge=1, le=90 * 86_400, strict=True)
+    impressions: int = Field(ge=1, le=MOST_CAP)
+    per_seconds: int = Field(ge=1, le=90 * 86_400)
 
 
-class TargetingModel(_Strict):
+class TargetingModel(Body):
     """The sites and keywords that a campaign is limited to."""
 
     sites: list[Name] = Field([], max_length=1_000)
     keywords: Words = []
 
 
-class NewCampaign(_Strict):
+class NewCampaign(Body):
     """A campaign to create."""
 
     id: Name = Field(examples=["larch:boots"])
@@ -79,12 +77,12 @@ class NewCampaign(_Strict):
     pricing: PricingModel
     budget: BudgetModel
     cap: CapModel | None = None
-    starts_at: datetime | None = None
-    ends_at: datetime | None = None
+    starts_at: Time | None = None
+    ends_at: Time | None = None
     targeting: TargetingModel | None = None
 
 
-class NewPlacement(_Strict):
+class NewPlacement(Body):
     """An ad to put into a zone."""
 
     site: Name
@@ -95,29 +93,29 @@ class NewPlacement(_Strict):
         examples=[{"kind": "text", "title": "Boots", "text": "For wet leaves", "url": "https://example.com"}],
     )
     keywords: Words = []
-    weight: int = Field(1, ge=1, le=1_000, strict=True)
+    weight: int = Field(1, ge=1, le=1_000)
     cap: CapModel | None = None
     active: bool = True
 
 
-class ChoiceRequest(_Strict):
+class ChoiceRequest(Body):
     """The zone, visitor and keywords of a choice."""
 
     site: Name
     zone: Name
     user: Name | None = None
     keywords: Words = []
-    count: int = Field(1, ge=1, le=20, strict=True)
+    count: int = Field(1, ge=1, le=20)
     consent: bool = True
 
 
-class Beacons(_Strict):
+class Beacons(Body):
     """Serve ids from `choose`."""
 
     serve_ids: list[Annotated[str, Field(max_length=4_000)]] = Field(max_length=1_000)
 
 
-class OneServe(_Strict):
+class OneServe(Body):
     """A serve id from `choose`."""
 
     serve_id: str = Field(max_length=4_000)
@@ -126,7 +124,7 @@ class OneServe(_Strict):
 class Conversion(OneServe):
     """A serve that led to a conversion, and the value of the conversion in minor units."""
 
-    value: int = Field(0, ge=0, le=10**15, strict=True)
+    value: int = Field(0, ge=0, le=10**15)
 
 
 _AS_STORED: Any = {"pricing": dict[str, Any], "budget": dict[str, Any], "cap": dict[str, Any] | None}

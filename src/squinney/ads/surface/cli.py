@@ -11,32 +11,22 @@ import typer
 from rich.progress import Progress
 from rich.table import Column, Table
 
-from squinney.ads import AdNetwork
+from squinney.ads import AdNetwork, Campaign
 from squinney.ads.documents import THOUSAND
-from squinney.http.commands import Cursor, Json, Limit, console, open_systems, print_json
+from squinney.http.commands import Cursor, Json, Limit, console, open_systems, print_json, print_page, print_result
 from squinney.patterns.money import formatted
+from squinney.patterns.paging import Page
 from squinney.system import Assembled
 
 app = typer.Typer(help="Campaigns, their ads and their delivery.", no_args_is_help=True)
 
 CLICK_RATE = 0.01
 BATCH = 100
+COUNTS = ("impressions", "clicks", "conversions", "capped")
 
 
 def _network(systems: Assembled) -> AdNetwork:
     return cast(AdNetwork, systems.services["ads"]["network"])
-
-
-def _print(value: Any, line: str, as_json: bool) -> None:
-    if as_json:
-        print_json(value)
-    else:
-        console.print(line, highlight=False, soft_wrap=True)
-
-
-def _print_cursor(cursor: str | None) -> None:
-    if cursor:
-        console.print(f"more: --cursor {cursor}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -65,7 +55,7 @@ def campaign(
             cap={"impressions": cap, "per_seconds": 86_400} if cap is not None else None,
             owner=owner,
         )
-    _print(made, f"{campaign_id} is active, with {formatted(total, currency)}", as_json)
+    print_result(made, f"{campaign_id} is active, with {formatted(total, currency)}", as_json)
 
 
 @app.command()
@@ -87,7 +77,7 @@ def place(
     ad = {"unit": unit, "creative": creative, "keywords": keyword or [], "weight": weight}
     with open_systems(context) as systems:
         placed = _network(systems).place(campaign_id, site, zone, ad)
-    _print(placed, f"{unit} is in {zone} of {site}", as_json)
+    print_result(placed, f"{unit} is in {zone} of {site}", as_json)
 
 
 @app.command("list")
@@ -96,16 +86,14 @@ def list_campaigns(context: typer.Context, cursor: Cursor = None, limit: Limit =
     with open_systems(context) as systems:
         page = _network(systems).all(cursor=cursor, limit=limit)
         money = _network(systems).money(one["_id"] for one in page.items)
-    if as_json:
-        print_json({"items": page.items, "next": page.next})
-        return
-    table = Table(Column("id", no_wrap=True), "status", *(Column(name, justify="right") for name in ("spent", "of")))
-    for one in page.items:
-        currency = one["budget"]["currency"]
-        spent = formatted(money[one["_id"]]["spent"] // THOUSAND, currency)
-        table.add_row(one["_id"], one["status"], spent, formatted(one["budget"]["total"], currency))
-    console.print(table)
-    _print_cursor(page.next)
+
+    def row(one: Campaign) -> list[str]:
+        budget = one["budget"]
+        spent = formatted(money[one["_id"]]["spent"] // THOUSAND, budget["currency"])
+        return [one["_id"], one["status"], spent, formatted(budget["total"], budget["currency"])]
+
+    columns = Column("id", no_wrap=True), "status", Column("spent", justify="right"), Column("of", justify="right")
+    print_page(page, as_json, columns, row)
 
 
 @app.command()
@@ -113,7 +101,7 @@ def pause(context: typer.Context, campaign_id: str, as_json: Json = False) -> No
     """Stop showing a campaign until it is resumed."""
     with open_systems(context) as systems:
         changed = _network(systems).pause(campaign_id)
-    _print(changed, f"{campaign_id} is paused", as_json)
+    print_result(changed, f"{campaign_id} is paused", as_json)
 
 
 @app.command()
@@ -121,7 +109,7 @@ def resume(context: typer.Context, campaign_id: str, as_json: Json = False) -> N
     """Show a paused campaign again."""
     with open_systems(context) as systems:
         changed = _network(systems).resume(campaign_id)
-    _print(changed, f"{campaign_id} is active", as_json)
+    print_result(changed, f"{campaign_id} is active", as_json)
 
 
 @app.command()
@@ -129,7 +117,7 @@ def end(context: typer.Context, campaign_id: str, as_json: Json = False) -> None
     """End a campaign permanently."""
     with open_systems(context) as systems:
         changed = _network(systems).deactivate(campaign_id)
-    _print(changed, f"{campaign_id} has ended", as_json)
+    print_result(changed, f"{campaign_id} has ended", as_json)
 
 
 @app.command()
@@ -142,22 +130,18 @@ def stats(
     if as_json:
         print_json(found)
         return
-    names = ("impressions", "clicks", "conversions", "capped", "spend")
-    table = Table("day", "zone", "ad", *(Column(name, justify="right") for name in names))
-    for row in found["rows"]:
-        counts = [f"{row[name]:,}" for name in names[:-1]]
-        table.add_row(
-            f"{row['day']:%Y-%m-%d}", f"{row['site']} {row['zone']}", row["unit"], *counts, _spent(found, row["spend"])
-        )
-    totals = found["totals"]
-    counts = [f"{totals[name]:,}" for name in names[:-1]]
-    table.add_row("total", "", "", *counts, _spent(found, totals["spend_thousandths"]))
-    console.print(table)
-    _print_cursor(found["next"])
 
+    def row(counts: dict[str, Any], spend: int, *texts: str) -> list[str]:
+        spent = formatted(spend // THOUSAND, found["currency"])
+        return [*texts, *(f"{counts[name]:,}" for name in COUNTS), spent]
 
-def _spent(found: dict[str, Any], thousandths: int) -> str:
-    return formatted(thousandths // THOUSAND, found["currency"])
+    rows = [
+        row(one, one["spend"], f"{one['day']:%Y-%m-%d}", f"{one['site']} {one['zone']}", one["unit"])
+        for one in found["rows"]
+    ]
+    rows.append(row(found["totals"], found["totals"]["spend_thousandths"], "total", "", ""))
+    columns = [*map(Column, ("day", "zone", "ad")), *(Column(name, justify="right") for name in (*COUNTS, "spend"))]
+    print_page(Page(rows, found["next"]), False, columns, list)
 
 
 @app.command()

@@ -19,9 +19,8 @@ from squinney.clock import utcnow
 from squinney.errors import Invalid, LimitReached, NotFound, SquinneyError
 from squinney.http.charts import Bar, bar_chart
 from squinney.http.dependencies import client_address, service
-from squinney.http.pages import render
+from squinney.http.pages import redirect, render
 from squinney.http.permissions import is_admin, needs, signed_in
-from squinney.http.visitor import visitor_of
 from squinney.patterns import money
 
 router = APIRouter(prefix="/ads")
@@ -37,7 +36,6 @@ MOST_SHOWN = 100
 MOST_ZONES = 50
 MOST_CANDIDATES = 200
 DAYS = 30
-SAFE = ":/"  # characters of a campaign id that are not quoted in a URL
 PIXEL = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b")
 NOT_KEPT = {"Cache-Control": "no-store"}
 
@@ -114,8 +112,11 @@ def make_campaign(request: Request, network: Network, form: Annotated[CampaignFo
         )
     except SquinneyError as error:
         return _index(request, network, error=error, typed=form.model_dump())
-    visitor_of(request).flash("The campaign was created. Now put its first ad into a zone.")
-    return RedirectResponse(f"/ads/campaigns/{quote(form.name, safe=SAFE)}", status_code=303)
+    return _to_campaign(request, form.name, "The campaign was created. Now put its first ad into a zone.")
+
+
+def _to_campaign(request: Request, campaign_id: str, message: str) -> Response:
+    return redirect(request, f"/ads/campaigns/{quote(campaign_id, safe=':/')}", message)
 
 
 def _cap(form: CampaignForm) -> dict[str, int] | None:
@@ -243,8 +244,7 @@ def place(request: Request, network: Network, campaign_id: str, form: Annotated[
         network.place(campaign_id, form.site, form.zone, ad)
     except SquinneyError as error:
         return _campaign(request, network, campaign_id, error=error, typed=form.model_dump())
-    visitor_of(request).flash("The ad was put into the zone.")
-    return RedirectResponse(f"/ads/campaigns/{quote(campaign_id, safe=SAFE)}", status_code=303)
+    return _to_campaign(request, campaign_id, "The ad was put into the zone.")
 
 
 def _creative(form: AdForm) -> dict[str, str]:
@@ -272,8 +272,8 @@ def set_active(
         raise NotFound(f"the campaign has no ad {unit} in zone {zone} of site {site}")
     kept = {name: found[name] for name in ("creative", "keywords", "weight", "cap")}
     network.place(campaign_id, site, zone, {"unit": unit, **kept, "active": active == "yes"})
-    visitor_of(request).flash("The ad is active again." if active == "yes" else "The ad is no longer shown.")
-    return RedirectResponse(f"/ads/campaigns/{quote(campaign_id, safe=SAFE)}", status_code=303)
+    message = "The ad is active again." if active == "yes" else "The ad is no longer shown."
+    return _to_campaign(request, campaign_id, message)
 
 
 @router.post("/status/{campaign_id:path}", response_class=HTMLResponse)
@@ -287,8 +287,7 @@ def set_status(request: Request, network: Network, campaign_id: str, status: Tex
         changes[status](campaign_id)
     except SquinneyError as error:
         return _campaign(request, network, campaign_id, error=error)
-    visitor_of(request).flash(f"The campaign is {status}.")
-    return RedirectResponse(f"/ads/campaigns/{quote(campaign_id, safe=SAFE)}", status_code=303)
+    return _to_campaign(request, campaign_id, f"The campaign is {status}.")
 
 
 @router.get("/why", response_class=HTMLResponse, dependencies=[needs("admin")])

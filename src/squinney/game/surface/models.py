@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from squinney.game.documents import MOST_GOLD, MOST_QTY, MOST_VITAL, MOST_WEIGHT, Character, Event, Item, Location
+from squinney.http.bodies import Body
 from squinney.http.response_models import model_of, page_of
 
 Id = Annotated[str, Field(min_length=1, max_length=200)]
-Qty = Annotated[int, Field(ge=1, le=MOST_QTY, strict=True)]
+Qty = Annotated[int, Field(ge=1, le=MOST_QTY)]
 Intrinsic = Literal["strength", "dexterity", "intelligence", "charisma"]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class NewLocation(_Strict):
+class NewLocation(Body):
     """A room to create."""
 
     id: Id | None = None
@@ -27,7 +24,7 @@ class NewLocation(_Strict):
     exits: dict[str, Id] = Field({}, max_length=20, examples=[{"n": "square"}])
 
 
-class NewItem(_Strict):
+class NewItem(Body):
     """A thing to create. The last five fields are for certain kinds only."""
 
     id: Id | None = None
@@ -37,39 +34,39 @@ class NewItem(_Strict):
     character: Id | None = None
     container: Id | None = None
     qty: Qty = 1
-    weight: int = Field(1, ge=0, le=MOST_WEIGHT, strict=True)
-    price: int = Field(0, ge=0, le=10**9, strict=True)
-    bonus: int = Field(0, ge=-1_000, le=1_000, strict=True)
+    weight: int = Field(1, ge=0, le=MOST_WEIGHT)
+    price: int = Field(0, ge=0, le=10**9)
+    bonus: int = Field(0, ge=-1_000, le=1_000)
     description: str = Field("", max_length=2_000)
-    hands: int | None = Field(None, ge=1, le=2, strict=True)
+    hands: int | None = Field(None, ge=1, le=2)
     region: Literal["head", "hands", "feet", "body"] | None = None
-    heals: int | None = Field(None, ge=0, le=MOST_VITAL, strict=True)
-    mana: int | None = Field(None, ge=0, le=MOST_VITAL, strict=True)
-    capacity: int | None = Field(None, ge=0, le=MOST_WEIGHT, strict=True)
+    heals: int | None = Field(None, ge=0, le=MOST_VITAL)
+    mana: int | None = Field(None, ge=0, le=MOST_VITAL)
+    capacity: int | None = Field(None, ge=0, le=MOST_WEIGHT)
 
 
-class NewCharacter(_Strict):
+class NewCharacter(Body):
     """A character to create."""
 
     id: Id | None = None
     name: str = Field(min_length=1, max_length=60, examples=["Ann"])
     location: Id
-    gold: int = Field(0, ge=0, le=MOST_GOLD, strict=True)
+    gold: int = Field(0, ge=0, le=MOST_GOLD)
     kind: Literal["player", "shopkeeper", "monster"] = "player"
     owner: Id | None = Field(None, description="The user who plays the character on the web front")
     character_class: str = Field("wanderer", min_length=1, max_length=40)
-    intrinsics: dict[Intrinsic, Annotated[int, Field(ge=1, le=25, strict=True)]] | None = None
+    intrinsics: dict[Intrinsic, Annotated[int, Field(ge=1, le=25)]] | None = None
     wanders: bool = False
-    shop: dict[Literal["sells_at", "buys_at"], Annotated[int, Field(ge=0, le=10_000, strict=True)]] | None = None
+    shop: dict[Literal["sells_at", "buys_at"], Annotated[int, Field(ge=0, le=10_000)]] | None = None
 
 
-class Move(_Strict):
+class Move(Body):
     """The exit to go through."""
 
     direction: str = Field(min_length=1, max_length=20, pattern=r"^[^.$\x00][^.\x00]*$", examples=["n"])
 
 
-class OfItem(_Strict):
+class OfItem(Body):
     """A thing."""
 
     item: Id
@@ -118,16 +115,16 @@ class Trade(OfItem):
     qty: Qty = 1
 
 
-class Words(_Strict):
+class Words(Body):
     """The text to say."""
 
     text: str = Field(min_length=1, max_length=500, pattern=r"^[^\x00]+$")
 
 
-Change = Annotated[int, Field(ge=-MOST_VITAL, le=MOST_VITAL, strict=True)]
+Change = Annotated[int, Field(ge=-MOST_VITAL, le=MOST_VITAL)]
 
 
-class Adjustment(_Strict):
+class Adjustment(Body):
     """The amounts to add to a character's values."""
 
     health: Change = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, cast
 
 import typer
@@ -70,34 +71,32 @@ def role(
     as_json: Json = False,
 ) -> None:
     """Change a person's role."""
+    _change(context, login, "now has the role {role}", as_json, lambda people, one: people.set_role(one, role))
+
+
+def _change(
+    context: typer.Context, login: str, outcome: str, as_json: bool, change: Callable[[People, str], Person]
+) -> None:
     with open_systems(context) as systems:
         people = _people(systems)
-        person = people.set_role(people.by_login(login)["_id"], role)
-    print_result(person, f"{person['login']} now has the role {person['role']}", as_json)
+        person = change(people, people.by_login(login)["_id"])
+    print_result(person, f"{person['login']} {outcome.format(**person)}", as_json)
 
 
 @app.command()
 def disable(context: typer.Context, login: str, as_json: Json = False) -> None:
     """Disable a person: they cannot sign in, and their sessions end."""
-    with open_systems(context) as systems:
-        people = _people(systems)
-        person = people.disable(people.by_login(login)["_id"])
-    print_result(person, f"{person['login']} can no longer sign in", as_json)
+    _change(context, login, "can no longer sign in", as_json, People.disable)
 
 
 @app.command()
 def enable(context: typer.Context, login: str, as_json: Json = False) -> None:
     """Allow a disabled person to sign in again."""
-    with open_systems(context) as systems:
-        people = _people(systems)
-        person = people.enable(people.by_login(login)["_id"])
-    print_result(person, f"{person['login']} can sign in again", as_json)
+    _change(context, login, "can sign in again", as_json, People.enable)
 
 
 @app.command()
 def password(context: typer.Context, login: str, password: Password, as_json: Json = False) -> None:
     """Change a person's password and end all their sessions."""
-    with open_systems(context) as systems:
-        people = _people(systems)
-        person = people.set_password(people.by_login(login)["_id"], password)
-    print_result(person, f"{person['login']} has a new password; all sessions have ended", as_json)
+    outcome = "has a new password; all sessions have ended"
+    _change(context, login, outcome, as_json, lambda people, one: people.set_password(one, password))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 from starlette.responses import Response
 
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
 from squinney.http.dependencies import client_address, service
-from squinney.http.pages import LONGEST_NEXT, render
+from squinney.http.pages import LONGEST_NEXT, redirect, render
 from squinney.http.permissions import needs, signed_in
 from squinney.http.threads import PASSWORDS
 from squinney.http.visitor import visitor_of
@@ -70,8 +70,7 @@ def sign_up(
         person = people.sign_up(login, password, name=name, address=client_address(request.scope))
     except REFUSALS as error:
         typed = {"login": login[:100], "name": name[:100]}
-        page = "identity/sign_up.html"
-        return render(request, page, next=_safe_path(next), error=error, typed=typed)
+        return render(request, "identity/sign_up.html", next=_safe_path(next), error=error, typed=typed)
     return _start_session(request, sessions, person, next)
 
 
@@ -87,8 +86,7 @@ def sign_out(request: Request, sessions: SessionsDep) -> Response:
     if visitor.session_token:
         sessions.end(visitor.session_token)
     visitor.sign_out()
-    visitor.flash("You have signed out.")
-    return RedirectResponse("/", status_code=303)
+    return redirect(request, "/", "You have signed out.")
 
 
 @router.get("/welcome", response_class=HTMLResponse)
@@ -113,9 +111,8 @@ def accept(
         person = links.accept(token, login, password, name=name)
     except REFUSALS as error:
         typed = {"login": login[:100], "name": name[:100]}
-        page = "identity/welcome.html"
         role = links.role_of(token)
-        return render(request, page, role=role, token=token, error=error, typed=typed)
+        return render(request, "identity/welcome.html", role=role, token=token, error=error, typed=typed)
     return _start_session(request, sessions, person, "/admin" if person["role"] == "admin" else "/")
 
 
@@ -133,14 +130,11 @@ def change_password(request: Request, people: PeopleDep, sessions: SessionsDep, 
     try:
         people.sign_in(person["login"], old, address=client_address(request.scope))
         changed = people.set_password(person["_id"], new)
-    except SignInRefused:
-        wrong = SignInRefused("the current password is wrong")
-        return render(request, "identity/account.html", error=wrong)
     except REFUSALS as error:
-        return render(request, "identity/account.html", error=error)
+        wrong = SignInRefused("the current password is wrong")
+        return render(request, "identity/account.html", error=wrong if isinstance(error, SignInRefused) else error)
     visitor_of(request).sign_in(changed, sessions.start(changed))
-    visitor_of(request).flash("Your password has been changed; all other sessions have ended.")
-    return RedirectResponse("/account", status_code=303)
+    return redirect(request, "/account", "Your password has been changed; all other sessions have ended.")
 
 
 def _start_session(request: Request, sessions: Sessions, person: Person, next: str) -> Response:
@@ -149,8 +143,7 @@ def _start_session(request: Request, sessions: Sessions, person: Person, next: s
     if visitor.session_token:
         sessions.end(visitor.session_token)
     visitor.sign_in(person, sessions.start(person))
-    visitor.flash(f"Welcome, {person['name']}.")
-    return RedirectResponse(_safe_path(next), status_code=303)
+    return redirect(request, _safe_path(next), f"Welcome, {person['name']}.")
 
 
 def _safe_path(target: str) -> str:

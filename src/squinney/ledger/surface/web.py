@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 from starlette.responses import Response
 
 from squinney.errors import Conflict, Forbidden, SquinneyError
 from squinney.http.dependencies import service
-from squinney.http.pages import render, without_damaged
+from squinney.http.pages import redirect, render, without_damaged
 from squinney.http.permissions import is_admin, needs, signed_in
-from squinney.http.visitor import visitor_of
 from squinney.ledger import Account, Accounts, UnknownAccount
 from squinney.ledger.documents import ACCOUNT, ENTRY
 from squinney.mongo.shapes import fits
@@ -97,8 +96,7 @@ def open_account(
     except SquinneyError as error:
         typed = {"name": name, "currency": currency, "opening": opening}
         return _accounts_page(request, ledger, error=error, typed=typed, key=key)
-    visitor_of(request).flash("The account is open.")
-    return RedirectResponse(f"/ledger/{account['_id']}", status_code=303)
+    return redirect(request, f"/ledger/{account['_id']}", "The account is open.")
 
 
 @router.post("/transfers", response_class=HTMLResponse)
@@ -112,8 +110,8 @@ def transfer(
     except SquinneyError as error:
         typed = {"src": src, "dst": dst, "amount": amount, "memo": memo}
         return _accounts_page(request, ledger, error=error, typed=typed, key=key)
-    visitor_of(request).flash(f"{money.formatted(done['amount'], done['currency'])} has been transferred.")
-    return RedirectResponse(f"/ledger/{src}", status_code=303)
+    moved = money.formatted(done["amount"], done["currency"])
+    return redirect(request, f"/ledger/{src}", f"{moved} has been transferred.")
 
 
 @router.get("/{account_id}", response_class=HTMLResponse, dependencies=[needs("member")])
@@ -155,5 +153,4 @@ def close(request: Request, ledger: Ledger, account_id: str) -> Response:
         ledger.close(account_id)
     except SquinneyError as error:
         return _account_page(request, ledger, account_id, error=error)
-    visitor_of(request).flash("The account is closed.")
-    return RedirectResponse(f"/ledger/{account_id}", status_code=303)
+    return redirect(request, f"/ledger/{account_id}", "The account is closed.")

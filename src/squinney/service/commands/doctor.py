@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from squinney.http.commands import Json, connected, console, print_json
+from squinney import assembly
+from squinney.http.commands import Json, connected, console, print_json, settings_of
 from squinney.service import doctor as checks
-from squinney.service.commands.systems import systems_of
 from squinney.service.doctor import Finding
 
 MARKS = {"ok": "[green]ok[/]", "notice": "[yellow]notice[/]", "problem": "[red]problem[/]"}
@@ -21,7 +21,7 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Examine the server, schema, jobs and data; exit with 1 if there is a problem."""
-    systems = systems_of(context)
+    systems = assembly.with_systems(settings_of(context).system_packages)
     with connected(context) as connection:
         repaired = dict(checks.repair(connection.db, seconds=None, systems=systems)) if repair else {}
         findings = list(checks.examine(connection.db, seconds=None, systems=systems))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Any
 
 import typer
@@ -9,10 +10,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from squinney import assembly
-from squinney.http.commands import Json, connected, console, print_json
+from squinney.http.commands import Json, connected, console, print_json, settings_of
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
-from squinney.service.commands.systems import systems_of
 
 
 def indexes(
@@ -24,13 +24,14 @@ def indexes(
     as_json: Json = False,
 ) -> None:
     """List every declared index with its size and use; exit with 1 if the database differs."""
-    declared = assembly.collections(systems_of(context))
+    declared = assembly.collections(assembly.with_systems(settings_of(context).system_packages))
     with connected(context) as connection:
         if rebuild:
             schema.rebuild(connection.db, declared)
         elif apply:
             schema.apply(connection.db, declared)
-        rows = [row for collection in declared for row in _rows(connection.db, collection)]
+        existing = connection.db.list_collection_names()
+        rows = [row for one in declared for row in _rows(connection.db, one, is_missing=one.name not in existing)]
         drifts = [str(drift) for drift in schema.check(connection.db, declared)]
     if as_json:
         print_json({"indexes": rows, "drift": drifts})
@@ -40,11 +41,8 @@ def indexes(
         raise typer.Exit(1)
 
 
-def _rows(db: Db, collection: schema.Collection) -> list[dict[str, Any]]:
-    sizes = _sizes(db, collection.name)
-    uses = {}
-    if sizes:
-        uses = {used["name"]: used["accesses"]["ops"] for used in db[collection.name].aggregate([{"$indexStats": {}}])}
+def _rows(db: Db, collection: schema.Collection, *, is_missing: bool) -> list[dict[str, Any]]:
+    sizes, uses = ({}, {}) if is_missing else _sizes_and_uses(db, collection.name)
     return [
         {
             "collection": collection.name,
@@ -57,15 +55,15 @@ def _rows(db: Db, collection: schema.Collection) -> list[dict[str, Any]]:
     ]
 
 
-def _sizes(db: Db, name: str) -> dict[str, int]:
-    stages: list[dict[str, Any]] = [{"$collStats": {"storageStats": {}}}]
-    if name not in db.list_collection_names():
-        return {}
-    sizes: dict[str, int] = {}
-    for shard in db[name].aggregate(stages):
-        for index, size in shard["storageStats"]["indexSizes"].items():
-            sizes[index] = sizes.get(index, 0) + size
-    return sizes
+def _sizes_and_uses(db: Db, name: str) -> tuple[Counter[str], Counter[str]]:
+    """Return the bytes and the uses of each index, summed over the shards."""
+    sizes: Counter[str] = Counter()
+    for shard in db[name].aggregate([{"$collStats": {"storageStats": {}}}]):
+        sizes.update(shard["storageStats"]["indexSizes"])
+    uses: Counter[str] = Counter()
+    for used in db[name].aggregate([{"$indexStats": {}}]):
+        uses[used["name"]] += used["accesses"]["ops"]
+    return sizes, uses
 
 
 def _show(rows: list[dict[str, Any]], drifts: list[str]) -> None:

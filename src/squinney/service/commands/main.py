@@ -101,9 +101,14 @@ def _add_own(app: typer.Typer, name: str) -> None:
 
 
 def _assemble(db: Db, settings: Settings) -> Assembled:
-    from squinney.service.commands.systems import assemble
+    """Create missing collections and build all systems. Imported here, because not every command needs them."""
+    from squinney import assembly
+    from squinney.mongo import schema
 
-    return assemble(db, settings)
+    systems = assembly.with_systems(settings.system_packages)
+    existing = set(db.list_collection_names())
+    schema.apply(db, [one for one in assembly.collections(systems) if one.name not in existing])
+    return assembly.assemble(db, mode=settings.transaction_mode, systems=systems)
 
 
 def _version(is_requested: bool) -> None:

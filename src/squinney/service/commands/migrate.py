@@ -15,7 +15,6 @@ from squinney.http.commands import Json, console, open_systems, print_json, prin
 from squinney.mongo.schema import Db
 from squinney.patterns.migrations import Migration, Progress
 from squinney.service.commands.exit_codes import INTERRUPTED
-from squinney.service.commands.systems import systems_of
 from squinney.system import System
 
 
@@ -25,11 +24,11 @@ def migrate(
     as_json: Json = False,
 ) -> None:
     """Upgrade old documents while the service runs; after Ctrl-C the next run continues."""
-    known = systems_of(context)
-    chosen = [one for one in known if system in (None, one.name)]
-    if not chosen:
-        raise NotFound(f"there is no system {system}; known systems: {', '.join(one.name for one in known)}")
     with open_systems(context) as systems:
+        chosen = [one for one in systems.systems if system in (None, one.name)]
+        if not chosen:
+            known = ", ".join(one.name for one in systems.systems)
+            raise NotFound(f"there is no system {system}; known systems: {known}")
         stop = stop_signal()
         reports = run_all(systems.db, chosen, stop, quiet=as_json)
     if as_json:

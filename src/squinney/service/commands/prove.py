@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -23,7 +22,6 @@ from squinney.http.commands import Json, connected, console, print_json, setting
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 from squinney.patterns.ids import new_id
-from squinney.service.commands.systems import systems_of
 from squinney.system import Proof
 
 MODES = ("native", "two-phase")
@@ -54,7 +52,7 @@ def prove(
 
     The run uses its own database, which is dropped at the end. Exits with 1 if a promise is broken.
     """
-    found = assembly.system_named(system, systems_of(context))
+    found = assembly.system_named(system, assembly.with_systems(settings_of(context).system_packages))
     if found is None or found.proof is None:
         raise NotFound(f"{system} has no proof; systems with one: {KNOWN}")
     with connected(context) as connection:
@@ -103,7 +101,7 @@ class ProofWorkers:
             self._kill(process)
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.wait()
 
 
@@ -160,11 +158,8 @@ def _report(figures: Figures, verdict: dict[str, str], as_json: bool) -> None:
     if as_json:
         print_json(
             {
+                **vars(figures),
                 "seconds": round(figures.seconds, 1),
-                "operations": figures.operations,
-                "kills": figures.kills,
-                "server": figures.server,
-                "recovered": dict(figures.recovered),
                 "promises": {promise: not broken for promise, broken in verdict.items()},
                 "broken": {promise: broken for promise, broken in verdict.items() if broken},
             }

@@ -24,7 +24,6 @@ from squinney.mongo import schema
 from squinney.mongo.connect import Connection
 from squinney.service import logs
 from squinney.service.commands.exit_codes import INTERRUPTED
-from squinney.service.commands.systems import systems_of
 from squinney.service.jobs import Worker
 from squinney.service.processes import Processes
 from squinney.service.secret import secret_for
@@ -56,7 +55,7 @@ def serve(
         secret_for(settings, None)  # fail before anything is started
     signal.signal(signal.SIGTERM, _interrupt)
     with _listening(settings) as listener, connected(context) as connection:
-        chosen = systems_of(context)
+        chosen = assembly.with_systems(settings.system_packages)
         schema.apply(connection.db, assembly.collections(chosen))
         if demo:
             assembly.load_demo(connection.db, chosen)

@@ -82,7 +82,7 @@ class Worker:
         return not any(thread.is_alive() for thread in threads)
 
     def work(self) -> None:
-        """Run due jobs until `stop()`; errors of MongoDB are logged, and the worker tries again."""
+        """Run due jobs until `stop()`. After an error, of MongoDB or of a machine without threads, it tries again."""
         are_registered = False
         while not self._stop.is_set():
             try:
@@ -91,7 +91,7 @@ class Worker:
                     are_registered = True
                 for name in self.due():
                     self._begin(name)
-            except (SquinneyError, PyMongoError) as error:
+            except Exception as error:
                 log.warning("the worker will try again: %s", error)
             self._stop.wait(random.uniform(0.5, 1.0) * self._look_every_seconds)
 
@@ -115,9 +115,9 @@ class Worker:
 
     def _begin(self, name: str) -> None:
         thread = threading.Thread(target=self._run_in_thread, args=(name,), name=f"squinney-job-{name}", daemon=True)
-        with self._lock:
+        with self._lock:  # which the thread needs to end
+            thread.start()
             self._running[name] = thread
-        thread.start()
 
     def _run_in_thread(self, name: str) -> None:
         try:

@@ -7,6 +7,7 @@ system may have further prefixes, such as `/api/comments` of content.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +19,7 @@ from squinney.http.dependencies import client_address, header
 from squinney.http.options import Options
 from squinney.http.permissions import SAFE_METHODS
 from squinney.identity import ApiKey, KeyRefused, Keys, allows
-from squinney.service.middleware.rates import RateLimited, Rates
+from squinney.service.middleware.rates import BURST_SECONDS, Pace, RateLimited
 
 PREFIX = "/api/"
 OPEN = {"/api/docs", "/api/openapi.json"}
@@ -33,8 +34,8 @@ class ApiKeyMiddleware:
         self._app = app
         self._scopes = scopes
         self._keys = keys
-        self._by_key = Rates(options.rate_per_key)
-        self._by_address = Rates(options.rate_per_address)
+        self._by_key = Pace(options.rate_per_key, burst_seconds=BURST_SECONDS)
+        self._by_address = Pace(options.rate_per_address, burst_seconds=BURST_SECONDS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -67,8 +68,8 @@ class ApiKeyMiddleware:
         if not allows(key["scopes"], needed):
             raise Forbidden(f"this API key lacks the scope {needed}", scope=needed)
 
-    def _count(self, rates: Rates, name: str) -> None:
-        if wait := rates.wait_seconds(name):
+    def _count(self, pace: Pace, name: str) -> None:
+        if wait := pace.wait_seconds(time.monotonic(), name):
             raise RateLimited("too many requests; try again later", retry_after_seconds=math.ceil(wait))
 
 

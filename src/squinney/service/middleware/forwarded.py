@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,19 +17,11 @@ class ForwardedMiddleware:
     def __init__(self, app: ASGIApp, *, trusted: Sequence[str]) -> None:
         inner: Any = app
         self._app: Any = ProxyHeadersMiddleware(inner, list(trusted))  # address and scheme
-        self._trusted = [ipaddress.ip_network(one) for one in trusted]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket") and self._is_trusted(client_address(scope)):
+        if scope["type"] in ("http", "websocket") and client_address(scope) in self._app.trusted_hosts:
             scope = _with_host(scope)
         await self._app(scope, receive, send)
-
-    def _is_trusted(self, address: str) -> bool:
-        try:
-            client = ipaddress.ip_address(address)
-        except ValueError:
-            return False
-        return any(client in one for one in self._trusted)
 
 
 def _with_host(scope: Scope) -> Scope:

@@ -21,45 +21,28 @@ class RateLimited(TooManyRequests):
     """Too many requests."""
 
 
-class Rates:
-    """A token bucket for each name, refilled at `per_second`. Only the event loop uses it, so it needs no lock."""
-
-    def __init__(self, per_second: float) -> None:
-        self._per_second = per_second
-        self._burst = max(1.0, per_second * BURST_SECONDS)
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def wait_seconds(self, name: str) -> float:
-        """Take a token; return 0, or the seconds until one is available."""
-        if not self._per_second:
-            return 0.0
-        now = time.monotonic()
-        tokens, filled_at = self._buckets.pop(name, (self._burst, now))
-        tokens = min(self._burst, tokens + (now - filled_at) * self._per_second)
-        allowed = tokens >= 1
-        self._buckets[name] = (tokens - 1 if allowed else tokens, now)
-        if len(self._buckets) > MOST_NAMES:
-            self._buckets.popitem(last=False)
-        return 0.0 if allowed else (1 - tokens) / self._per_second
-
-
 class Pace:
-    """Spaces events at `per_second`, after a burst of 0.3 seconds' worth. Only the event loop uses it."""
+    """Spaces the events of each name at `per_second`, after a burst of `burst_seconds`' worth; 0 means no limit.
 
-    def __init__(self, per_second: float) -> None:
+    Only the event loop uses it, so it needs no lock.
+    """
+
+    def __init__(self, per_second: float, *, burst_seconds: float, longest_wait_seconds: float = 0.0) -> None:
         self._per_second = per_second
-        self._due_at = 0.0
+        self._burst_seconds = burst_seconds
+        self._longest_wait_seconds = longest_wait_seconds
+        self._due_at: OrderedDict[str, float] = OrderedDict()  # the next event, if there was no burst
 
-    def wait_seconds(self, now: float) -> float:
-        """Return how long the next event must wait, at most `LONGEST_DELAY_SECONDS`."""
+    def wait_seconds(self, now: float, name: str = "") -> float:
+        """Return how long an event must wait. One that would have to wait longer than the longest is not counted."""
         if not self._per_second:
             return 0.0
-        due_at = max(self._due_at, now)
-        wait = due_at - REFUSAL_BURST_SECONDS - now
-        if wait >= LONGEST_DELAY_SECONDS:  # further ones all wait this long, so that the delay is bounded
-            return LONGEST_DELAY_SECONDS
-        self._due_at = due_at + 1 / self._per_second
-        return max(wait, 0.0)
+        due_at = max(self._due_at.pop(name, now), now)
+        wait = max(due_at - self._burst_seconds - now, 0.0)
+        self._due_at[name] = due_at + 1 / self._per_second if wait <= self._longest_wait_seconds else due_at
+        if len(self._due_at) > MOST_NAMES:
+            self._due_at.popitem(last=False)
+        return wait
 
 
 class RefusalMiddleware:
@@ -71,7 +54,7 @@ class RefusalMiddleware:
 
     def __init__(self, app: ASGIApp, *, per_second: float) -> None:
         self._app = app
-        self._pace = Pace(per_second)
+        self._pace = Pace(per_second, burst_seconds=REFUSAL_BURST_SECONDS, longest_wait_seconds=LONGEST_DELAY_SECONDS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"].startswith(EXEMPT):
@@ -80,7 +63,7 @@ class RefusalMiddleware:
 
         async def paced(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] >= 400 and not _has_key(scope):
-                await sleep(self._pace.wait_seconds(time.monotonic()))
+                await sleep(min(self._pace.wait_seconds(time.monotonic()), LONGEST_DELAY_SECONDS))
             await send(message)
 
         await self._app(scope, receive, paced)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import json
 from typing import cast
@@ -97,7 +96,4 @@ def _decode_flashes(secret: bytes, sealed: str) -> list[dict[str, str]]:
     body, _, signature = sealed.partition(".")
     if not body or not hmac.compare_digest(signature.encode(), signature_of(secret, "flash", body).encode()):
         return []
-    try:
-        return cast(list[dict[str, str]], json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))))
-    except (binascii.Error, ValueError):
-        return []
+    return cast(list[dict[str, str]], json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from squinney.http.cursors import Cursor, SignCursor
 from squinney.http.dependencies import IdempotencyKey, service
@@ -37,6 +35,7 @@ from squinney.social.surface.models import (
     Unseen,
     UserModel,
 )
+from squinney.social.surface.pages import exported
 from squinney.transactions import Busy, KeyReused
 
 router = APIRouter(prefix="/api/social", tags=["social"], route_class=SuffixRoute)
@@ -62,11 +61,7 @@ def join(network: Network, body: NewMember) -> Any:
 @router.get("/members/{me:path}/export", responses=responses(UnknownUser), response_class=Response)
 def export(network: Network, me: str) -> Response:
     """Export all stored documents about a member, one JSON document per line."""
-    return StreamingResponse(_lines(network.export(me)), media_type="application/x-ndjson")
-
-
-def _lines(documents: Iterator[dict[str, Any]]) -> Iterator[str]:
-    return (json.dumps(one, default=str, ensure_ascii=False) + "\n" for one in documents)
+    return exported(network, me)
 
 
 @router.put("/members/{me:path}/name", response_model=UserModel, responses=responses(UnknownUser))

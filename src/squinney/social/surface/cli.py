@@ -9,11 +9,10 @@ from typing import Annotated, cast
 
 import typer
 from rich.progress import Progress
-from rich.table import Table
 
 from squinney.errors import Invalid
-from squinney.http.commands import Cursor, Json, Limit, console, format_counts, open_systems, print_json
-from squinney.social import Network
+from squinney.http.commands import Cursor, Json, Limit, console, format_counts, open_systems, print_page, print_result
+from squinney.social import Network, Post
 from squinney.social.network import loading
 from squinney.social.network.circles import LOADED_AT_ONCE
 from squinney.social.system import SYSTEM
@@ -77,10 +76,7 @@ def post(
     with open_systems(context) as systems:
         made = _network(systems).post(me, "status", {"text": text}, circle or ["*public*"], to)
         _network(systems).deliver()
-    if as_json:
-        print_json(made)
-    else:
-        console.print(made["id"], highlight=False)
+    print_result(made, made["id"], as_json)
 
 
 @app.command()
@@ -94,16 +90,13 @@ def feed(
     """Show a member's news, newest first."""
     with open_systems(context) as systems:
         page = _network(systems).news(me, cursor=cursor, limit=limit)
-    if as_json:
-        print_json({"items": page.items, "next": page.next})
-        return
-    table = Table("time", "author", "post", "comments")
-    for one in page.items:
-        text = one["detail"].get("text") or one["detail"].get("url") or one["detail"].get("place", "")
-        table.add_row(f"{one['ts']:%Y-%m-%d %H:%M}", one["by"]["name"], text, str(one["comment_count"]))
-    console.print(table)
-    if page.next:
-        console.print(f"more: --cursor {page.next}", highlight=False, soft_wrap=True)
+    print_page(page, as_json, ["time", "author", "post", "comments"], _row)
+
+
+def _row(post: Post) -> list[str]:
+    detail = post["detail"]
+    text = detail.get("text") or detail.get("url") or detail.get("place", "")
+    return [f"{post['ts']:%Y-%m-%d %H:%M}", post["by"]["name"], text, str(post["comment_count"])]
 
 
 @app.command()
@@ -111,7 +104,4 @@ def stats(context: typer.Context, as_json: Json = False) -> None:
     """Show the numbers of members, posts and deliveries."""
     with open_systems(context) as systems:
         counts = SYSTEM.figures(systems.db)
-    if as_json:
-        print_json(counts)
-    else:
-        console.print(format_counts(counts), highlight=False)
+    print_result(counts, format_counts(counts), as_json)

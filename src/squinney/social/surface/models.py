@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
+from squinney.http.bodies import Body
 from squinney.http.response_models import list_of, model_of, page_of
 from squinney.social import rules
 from squinney.social.documents import Circled, Comment, Notice, Person, Post, Profile, User
@@ -14,24 +15,20 @@ Id = Annotated[str, Field(min_length=1, max_length=200)]
 CircleName = Annotated[str, Field(min_length=1, max_length=rules.MOST_CIRCLE_NAME)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class NewMember(_Strict):
+class NewMember(Body):
     """A new member. `user` is the id; by default, a new one is made."""
 
     name: str = Field(min_length=1, max_length=rules.MOST_NAME, examples=["Ann"])
     user: Id | None = None
 
 
-class NewName(_Strict):
+class NewName(Body):
     """A member's new name."""
 
     name: str = Field(min_length=1, max_length=rules.MOST_NAME, examples=["Anne"])
 
 
-class NewProfile(_Strict):
+class NewProfile(Body):
     """A member's new profile."""
 
     about: str = Field("", max_length=rules.PROFILE["about"])
@@ -39,20 +36,20 @@ class NewProfile(_Strict):
     link: str = Field("", max_length=rules.PROFILE["link"])
 
 
-class Other(_Strict):
+class Other(Body):
     """Another member."""
 
     other: Id
 
 
-class InCircle(_Strict):
+class InCircle(Body):
     """Another member, and a circle of the member who acts."""
 
     other: Id
     circle: CircleName = Field(examples=["friends"])
 
 
-class NewPost(_Strict):
+class NewPost(Body):
     """A new post: its author, type, content and audience."""
 
     me: Id
@@ -62,7 +59,7 @@ class NewPost(_Strict):
     to: Id | None = None
 
 
-class NewComment(_Strict):
+class NewComment(Body):
     """A new comment."""
 
     me: Id

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Protocol, cast
 
 from fastapi import Depends, Form, Query, Request
-from fastapi.responses import RedirectResponse
 from markupsafe import Markup, escape
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from squinney.http.dependencies import service
-from squinney.http.pages import render
-from squinney.http.permissions import SignInNeeded
+from squinney.http.pages import redirect, render, return_path
 from squinney.http.visitor import visitor_of
 from squinney.patterns.paging import Page
 from squinney.social import Network as SocialNetwork
@@ -49,7 +48,7 @@ def person_id(request: Request) -> str | None:
 
 
 def member_of(request: Request, network: SocialNetwork) -> User | None:
-    """Return the visitor's account, or None if the visitor is not a member."""
+    """Return the visitor's account, or None if the visitor is not a member. The page `/social` has the join button."""
     person = person_id(request)
     if person is None:
         return None
@@ -57,19 +56,6 @@ def member_of(request: Request, network: SocialNetwork) -> User | None:
         return network.get(person)
     except UnknownUser:
         return None
-
-
-def redirect_to_join() -> Response:
-    """Redirect a signed-in visitor who is not a member to the page with the join button."""
-    return RedirectResponse("/social", status_code=303)
-
-
-def signed_in_id(request: Request) -> str:
-    """Return the id of the signed-in person, or raise `SignInNeeded`."""
-    person = person_id(request)
-    if person is None:
-        raise SignInNeeded("sign in first")
-    return person
 
 
 def render_page(
@@ -108,10 +94,16 @@ def face(person: Person) -> Markup:
     return Markup('<span class="face face-{}" aria-hidden="true">{}</span>').format(colour, letters)
 
 
-def redirect_back(request: Request) -> Response:
+def redirect_back(request: Request, message: str = "", kind: str = "good") -> Response:
     """Redirect to the page that had the form, if it was a page of the social network, else to `/social`."""
-    referer = request.headers.get("referer", "").partition(f"://{request.headers.get('host')}/")[2]
-    return RedirectResponse(f"/{referer}" if referer.startswith("social") else "/social", status_code=303)
+    page = return_path(request)
+    return redirect(request, page if page.startswith("/social") else "/social", message, kind)
+
+
+def exported(network: SocialNetwork, me: str, headers: dict[str, str] | None = None) -> Response:
+    """Return all stored documents about a member, one JSON document per line."""
+    lines = (json.dumps(one, default=str, ensure_ascii=False) + "\n" for one in network.export(me))
+    return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
 
 
 # ---- pages that several routes show ----

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import json
-
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from squinney.errors import Invalid
 from squinney.http.options import MOST_FORM_BYTES
-from squinney.http.permissions import needs
+from squinney.http.pages import redirect
+from squinney.http.permissions import needs, signed_in
 from squinney.social import Network as SocialNetwork
 from squinney.social import UnknownPost
 from squinney.social.surface import web_forms
 from squinney.social.surface.pages import (
     Cursor,
     Network,
+    exported,
     feed,
     member_of,
     person_id,
     person_page,
     photo_store,
     posts_of,
-    redirect_to_join,
     render_page,
-    signed_in_id,
 )
 
 router = APIRouter(prefix="/social")
@@ -64,7 +62,7 @@ def show_incoming(request: Request, network: Network, cursor: Cursor = None) -> 
 
 def _own_list(request: Request, network: SocialNetwork, what: str, cursor: str | None) -> Response:
     me = member_of(request, network)
-    return redirect_to_join() if me is None else feed(request, network, me, what, cursor)
+    return redirect(request, "/social") if me is None else feed(request, network, me, what, cursor)
 
 
 @router.get("/live/{what}", response_class=HTMLResponse, dependencies=[needs("member")])
@@ -72,7 +70,7 @@ def show_live(request: Request, network: Network, what: str) -> Response:
     """Return the current first screen of a list as an HTML fragment; the page's script replaces the old one with it."""
     if what not in LISTS:
         raise Invalid(f"what must be one of {', '.join(LISTS)}", field="what")
-    me = network.get(signed_in_id(request))
+    me = network.get(signed_in(request)["_id"])
     return render_page(
         request, network, "posts", me, with_unseen=False, page=posts_of(network, me["id"], what), what=what
     )
@@ -83,7 +81,7 @@ def show_notices(request: Request, network: Network, cursor: Cursor = None) -> R
     """Show the member's notices."""
     me = member_of(request, network)
     if me is None:
-        return redirect_to_join()
+        return redirect(request, "/social")
     return render_page(request, network, "notices", me, page=network.notices(me["id"], cursor=cursor))
 
 
@@ -115,7 +113,7 @@ def show_circles(request: Request, network: Network, cursor: Cursor = None) -> R
     """Show the people in the member's circles, the followers, and the people whom the member has blocked."""
     me = member_of(request, network)
     if me is None:
-        return redirect_to_join()
+        return redirect(request, "/social")
     page = network.circles(me["id"], cursor=cursor)
     followers, blocked = network.followers(me["id"]), network.blocked(me["id"])
     return render_page(request, network, "circles", me, page=page, followers=followers, blocked=blocked)
@@ -125,15 +123,14 @@ def show_circles(request: Request, network: Network, cursor: Cursor = None) -> R
 def show_me(request: Request, network: Network) -> Response:
     """Show the forms for the member's name and profile, the export, and leaving."""
     me = member_of(request, network)
-    return redirect_to_join() if me is None else render_page(request, network, "me", me)
+    return redirect(request, "/social") if me is None else render_page(request, network, "me", me)
 
 
 @router.get("/export", dependencies=[needs("member")])
 def export(request: Request, network: Network) -> Response:
     """Download all stored documents about the member, one JSON document per line."""
-    lines = (json.dumps(one, default=str, ensure_ascii=False) + "\n" for one in network.export(signed_in_id(request)))
     headers = {"Content-Disposition": 'attachment; filename="social.ndjson"', "Cache-Control": "no-store"}
-    return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
+    return exported(network, signed_in(request)["_id"], headers)
 
 
 @router.get("/photos/{post}")

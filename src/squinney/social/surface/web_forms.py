@@ -8,14 +8,14 @@ from functools import partial
 from typing import Annotated, BinaryIO
 
 from fastapi import APIRouter, File, Request, UploadFile
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from squinney.errors import Invalid, SquinneyError, Unavailable
-from squinney.http.permissions import SignInNeeded
+from squinney.http.pages import redirect
+from squinney.http.permissions import SignInNeeded, signed_in
 from squinney.http.threads import PHOTOS
-from squinney.http.visitor import visitor_of
 from squinney.social import PUBLIC, AlreadyJoined, User, rules
 from squinney.social import Network as SocialNetwork
 from squinney.social.surface.pages import (
@@ -27,7 +27,6 @@ from squinney.social.surface.pages import (
     photo_store,
     redirect_back,
     render_page,
-    signed_in_id,
 )
 
 router = APIRouter()
@@ -38,17 +37,14 @@ NEW_CIRCLE = "Friends"
 @router.post("/join")
 def join(request: Request, network: Network) -> Response:
     """Join under the name of the visitor's account."""
-    me = signed_in_id(request)
-    person = visitor_of(request).person
+    person = signed_in(request)
+    message, kind = "You have joined. Put some people into a circle to see their posts in your news.", "good"
     try:
-        network.join((person and (person["name"] or person["login"])) or "Member", user=me)
-        visitor_of(request).flash("You have joined. Put some people into a circle to see their posts in your news.")
+        network.join(person["name"], user=person["_id"])
     except AlreadyJoined:
         if member_of(request, network) is None:  # otherwise the button was pressed twice
-            visitor_of(request).flash(
-                "You have left before, and what you wrote is still stored or being deleted.", "bad"
-            )
-    return RedirectResponse("/social/people", status_code=303)
+            message, kind = "You have left before, and what you wrote is still stored or being deleted.", "bad"
+    return redirect(request, "/social/people", message, kind)
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,7 @@ async def write_post(
 
 
 def _write(request: Request, network: SocialNetwork, form: _Form) -> Response:
-    me = network.get(signed_in_id(request))
+    me = network.get(signed_in(request)["_id"])
     detail: dict[str, str] = {}
     try:
         kind, detail = _detail(request, network, me, form)
@@ -95,15 +91,14 @@ def _write(request: Request, network: SocialNetwork, form: _Form) -> Response:
         if not isinstance(error, Unavailable):  # in that case the post may have been written
             _forget_photo(request, detail, me["id"])
         return _refused(request, network, form, error)
-    visitor_of(request).flash("Your post was saved.")
-    return (
-        redirect_back(request) if form.to else RedirectResponse("/social/wall", status_code=303)
-    )  # the page that shows the post
+    # To the page that shows the post.
+    message = "Your post was saved."
+    return redirect_back(request, message) if form.to else redirect(request, "/social/wall", message)
 
 
 def _refused(request: Request, network: SocialNetwork, form: _Form, error: SquinneyError) -> Response:
     """Render the page with the form again, with the error and the values that were typed."""
-    me = network.get(signed_in_id(request))
+    me = network.get(signed_in(request)["_id"])
     typed = {"text": form.text, "audience": form.audience, "link": form.link}
     if form.to is None:
         return feed(request, network, me, "news", error=error, typed=typed)
@@ -146,7 +141,7 @@ def delete_post(request: Request, network: Network, post: str) -> Response:
 
     _run(request, act)
     here = request.headers.get("referer", "")
-    return RedirectResponse("/social/wall", status_code=303) if "/posts/" in here else redirect_back(request)
+    return redirect(request, "/social/wall") if "/posts/" in here else redirect_back(request)
 
 
 @router.post("/comments/{comment}/delete", response_class=HTMLResponse)
@@ -186,7 +181,7 @@ def edit_profile(
     request: Request, network: Network, name: Text = "", about: Text = "", place: Text = "", link: Text = ""
 ) -> Response:
     """Change the member's name and profile."""
-    me = network.get(signed_in_id(request))
+    me = network.get(signed_in(request)["_id"])
     try:
         given = rules.check_profile({"about": about.replace("\r\n", "\n"), "place": place, "link": link})
         network.rename(me["id"], name)
@@ -194,8 +189,7 @@ def edit_profile(
     except SquinneyError as error:
         typed = {"name": name, "about": about, "place": place, "link": link}
         return render_page(request, network, "me", me, error=error, typed=typed)
-    visitor_of(request).flash("Saved.")
-    return RedirectResponse("/social/me", status_code=303)
+    return redirect(request, "/social/me", "Saved.")
 
 
 @router.post("/seen", response_class=HTMLResponse)
@@ -209,9 +203,8 @@ def erase(request: Request, network: Network, sure: Text = "") -> Response:
     """Leave the network. The worker deletes everything about the member; a job deletes the photos of deleted posts."""
     if sure != "yes":
         raise Invalid("check the box to confirm that you want to leave", field="sure")
-    network.erase(signed_in_id(request))
-    visitor_of(request).flash("You have left, and everything you wrote here is being deleted.")
-    return RedirectResponse("/social", status_code=303)
+    network.erase(signed_in(request)["_id"])
+    return redirect(request, "/social", "You have left, and everything you wrote here is being deleted.")
 
 
 def _normalized(text: str) -> str:
@@ -222,9 +215,9 @@ def _normalized(text: str) -> str:
 def _run(request: Request, act: Callable[[str], object]) -> Response:
     """Run the action of a small form, and redirect to its page; an error is shown there."""
     try:
-        act(signed_in_id(request))
+        act(signed_in(request)["_id"])
     except SignInNeeded:
         raise
     except SquinneyError as error:
-        visitor_of(request).flash(error.message, "bad")
+        return redirect_back(request, error.message, "bad")
     return redirect_back(request)

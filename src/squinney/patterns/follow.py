@@ -136,11 +136,14 @@ class Follower:
                 stream.try_next()  # the first reply may contain a change: the position is after it
                 return {"token": stream.resume_token, "since": now}
         except OperationFailure as error:
-            if self._polling is False or error.code not in NO_STREAMS:
-                raise
-            log.info("no change stream here (%s): polling", error.code)
-            self._polling = True
+            self._poll_from_now_on(error)
             return {"since": now}
+
+    def _poll_from_now_on(self, error: OperationFailure) -> None:
+        if self._polling is False or error.code not in NO_STREAMS:
+            raise error
+        log.info("no change stream here (%s): polling", error.code)
+        self._polling = True
 
     def follow(
         self, read: Callable[[Change], object], *, stop: threading.Event, settle: Callable[[], object] = lambda: None
@@ -223,18 +226,16 @@ class Follower:
                         stop.wait(self._read_every_seconds)
         except OperationFailure as error:
             if error.code in HISTORY_LOST:
-                yield from self._gap()
-            elif self._polling is None and error.code in NO_STREAMS:
-                log.info("no change stream here (%s): polling", error.code)
-                self._polling = True
+                yield from self._gap(self._position or {})
             else:
-                raise
+                self._poll_from_now_on(error)
 
-    def _gap(self) -> Iterator[Step]:
+    def _gap(self, lost: Document) -> Iterator[Step]:
+        """Yield a gap for each collection. The lost position stays until all of them are read: a crash repeats them."""
         log.warning("the oplog no longer has the position of %s: changes were missed", self._name or "a live feed")
         position = self._current_position()
         for source in self._sources:
-            yield Change("gap", source.collection), position
+            yield Change("gap", source.collection), lost
         yield None, position
 
     # ---- by polling ----

@@ -20,9 +20,10 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 
 from squinney.errors import Unavailable
 from squinney.mongo.connect import client_for
+from squinney.mongo.embedded.server import uri_of
 from squinney.testing.calls import call
 from squinney.testing.commands import described, is_write
-from squinney.testing.crash.proxy import Proxy, uri_of
+from squinney.testing.crash.proxy import Proxy
 
 Way = Literal["before", "after", "reply-lost"]
 WAYS: tuple[Way, ...] = ("before", "after", "reply-lost")

@@ -295,7 +295,7 @@ class Reader:
         self._waiting: deque[Change] = deque()
         self._size = size
         self._ready = threading.Condition()
-        self._closed = False
+        self.closed = False  # whether it gets no more changes
 
     def __enter__(self) -> Reader:
         return self
@@ -320,7 +320,7 @@ class Reader:
     def next(self, timeout_seconds: float) -> Change | None:
         """Return the next change, or None after `timeout_seconds` or when the reader is closed."""
         with self._ready:
-            self._ready.wait_for(lambda: self._waiting or self._closed, timeout_seconds)
+            self._ready.wait_for(lambda: self._waiting or self.closed, timeout_seconds)
             return self._waiting.popleft() if self._waiting else None
 
     def take_all(self) -> list[Change]:
@@ -330,15 +330,10 @@ class Reader:
             self._waiting.clear()
             return taken
 
-    @property
-    def closed(self) -> bool:
-        """Whether the reader gets no more changes."""
-        return self._closed
-
     def close(self) -> None:
         """Stop getting changes."""
         with self._ready:
-            self._closed = True
+            self.closed = True
             self._ready.notify_all()
         self._feed.remove(self)
 
@@ -346,10 +341,8 @@ class Reader:
 class Feed:
     """One thread that follows new changes and passes them to every reader of this process."""
 
-    def __init__(
-        self, db: Db, sources: Sequence[Source | str], *, polling: bool | None = None, poll_seconds: float = 1.0
-    ) -> None:
-        self._new_follower = partial(Follower, db, None, sources, polling=polling, poll_seconds=poll_seconds)
+    def __init__(self, db: Db, sources: Sequence[Source | str], *, polling: bool | None = None) -> None:
+        self._new_follower = partial(Follower, db, None, sources, polling=polling)
         self._readers: set[Reader] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()

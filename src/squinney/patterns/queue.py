@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 NAME = "tasks"
 MOST_BODY_BYTES = 1_000_000
 LONGEST_ERROR = 500
+LONGEST_PAUSE_SECONDS = 600
 
 COLLECTIONS = [
     Collection(
@@ -119,7 +120,6 @@ class Queue:
         visibility_seconds: float = 60,
         most_tries: int = 8,
         backoff_seconds: float = 1,
-        most_backoff_seconds: float = 600,
     ) -> None:
         self._db = pinned(db)
         self._tasks = self._db[NAME]
@@ -127,7 +127,6 @@ class Queue:
         self._visibility_seconds = visibility_seconds
         self._most_tries = most_tries
         self._backoff_seconds = backoff_seconds
-        self._most_backoff_seconds = most_backoff_seconds
 
     # ---- putting ----
 
@@ -298,7 +297,7 @@ class Queue:
         return self._tasks.update_one(self._mine(task), update).matched_count > 0
 
     def _pause(self, task: Task) -> float:
-        longest = min(self._backoff_seconds * 2 ** (task["tries"] - 1), self._most_backoff_seconds)
+        longest = min(self._backoff_seconds * 2 ** (task["tries"] - 1), LONGEST_PAUSE_SECONDS)
         return random.uniform(longest / 2, longest)
 
     def _mine(self, task: Task) -> Document:

@@ -14,8 +14,8 @@ NEVER_FILLED = "no such collection"  # queried last, so that the query works for
 
 
 def collection_names(db: Db) -> list[str]:
-    """List the collections of a database, without the server's own."""
-    return db.list_collection_names(filter={"name": {"$not": {"$regex": r"^system\."}}})
+    """List the collections of a database, without views and the server's own."""
+    return db.list_collection_names(filter={"name": {"$not": {"$regex": r"^system\."}}, "type": {"$ne": "view"}})
 
 
 def non_empty(db: Db, names: Iterable[str]) -> list[str]:

@@ -9,12 +9,11 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from bson import encode
-from pymongo.read_concern import ReadConcern
 
 from squinney.mongo.pinned import CODEC
 from squinney.mongo.schema import Db, Document
 from squinney.testing.calls import call
-from squinney.testing.emptying import collection_names
+from squinney.testing.emptying import collection_names, read_each
 from squinney.testing.explorer.actor import Outcome
 from squinney.testing.explorer.states import Change, Changes, Masks
 from squinney.testing.explorer.written_collections import WrittenCollections
@@ -25,7 +24,6 @@ Act = Callable[..., object]
 Ran = tuple[Sequence[Outcome], Changes]  # how operations ended that ran one after the other, and what they changed
 KEPT_SECONDS = 60  # a prepared database becomes stale when its documents expire
 ALONE_SECONDS = 60
-MANY = 10_000  # documents in one reply
 
 
 class NeverEnds(AssertionError):
@@ -65,12 +63,8 @@ class PreparedDatabase:
     def _read(self, names: Sequence[str]) -> Documents:
         """Read all documents of these collections in one command."""
         found: dict[str, list[Document]] = {name: [] for name in names}
-        if names:
-            local = self.db.with_options(read_concern=ReadConcern("local"))
-            first, *others = names
-            unions = [{"$unionWith": {"coll": name, "pipeline": [_labelled(name)]}} for name in others]
-            for one in local[first].aggregate([_labelled(first), *unions], batchSize=MANY):
-                found[one["name"]].append(one["document"])
+        for one in read_each(self.db, names, _labelled) if names else ():
+            found[one["name"]].append(one["document"])
         return found
 
     def _change(self, name: str, found: Iterable[Document]) -> Change:
@@ -127,8 +121,8 @@ class PreparedDatabase:
             raise NeverEnds(f"{name} did not end in {ALONE_SECONDS} seconds, although nothing else ran") from None
 
 
-def _labelled(name: str) -> Document:
-    return {"$project": {"_id": 0, "name": {"$literal": name}, "document": "$$ROOT"}}
+def _labelled(name: str) -> list[Document]:
+    return [{"$project": {"_id": 0, "name": {"$literal": name}, "document": "$$ROOT"}}]
 
 
 def _encoded(documents: Iterable[Document]) -> dict[bytes, tuple[bytes, Document]]:

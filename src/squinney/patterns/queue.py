@@ -162,8 +162,12 @@ class Queue:
     def _upsert(self, task_id: str, update: list[Document], session: ClientSession | None) -> None:
         self._tasks.update_one(TASK(queue=self.name, task_id=task_id), update, upsert=True, session=session)
 
+    @operation(reads_only=True)
     def step(self, body: Mapping[str, Any]) -> Step:
-        """Return a guarded step that adds a task, so that the task exists exactly if the operation commits."""
+        """Return a guarded step that adds a task, so that the task exists exactly if the operation commits.
+
+        Raises: `Invalid`, `LimitReached` for a body over 1 MB, `Unavailable`.
+        """
         task_id = self._id_for(None)
         now = server_now(self._db)  # a wrong local clock would put the task before all others, or in the far future
         task = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -139,25 +139,24 @@ def _undoing(name: str, change: Change) -> list[Document]:
     new = [one for key, one in now.items() if key not in was]
     changed = [one for key, one in was.items() if key in now]
     deleted = [one for key, one in was.items() if key not in now]
-    return [*_deleting(name, new), *_replacing(name, changed), *_inserting(name, deleted)]
+    return _commands(name, new, changed, deleted)
 
 
 def _deleting_first(name: str, change: Change) -> list[Document]:
     """Return commands that undo a change and delete all changed documents first, so that no unique value conflicts."""
-    return [*_deleting(name, [*change.added, *change.removed]), *_inserting(name, change.removed)]
+    return _commands(name, [*change.added, *change.removed], [], change.removed)
 
 
-def _deleting(name: str, documents: Sequence[Document]) -> Iterator[Document]:
-    if documents:
-        yield {"delete": name, "deletes": [{"q": {"_id": one["_id"]}, "limit": 1} for one in documents]}
-
-
-def _replacing(name: str, documents: Sequence[Document]) -> Iterator[Document]:
-    if documents:
-        updates = [{"q": {"_id": one["_id"]}, "u": one} for one in documents]
-        yield {"update": name, "updates": updates, "bypassDocumentValidation": True}
-
-
-def _inserting(name: str, documents: Sequence[Document]) -> Iterator[Document]:
-    if documents:
-        yield {"insert": name, "documents": list(documents), "bypassDocumentValidation": True}
+def _commands(
+    name: str, deleted: Sequence[Document], replaced: Sequence[Document], inserted: Sequence[Document]
+) -> list[Document]:
+    """Return a command for each kind of write that there is."""
+    unchecked = {"bypassDocumentValidation": True}
+    deletes = [{"q": {"_id": one["_id"]}, "limit": 1} for one in deleted]
+    updates = [{"q": {"_id": one["_id"]}, "u": one} for one in replaced]
+    commands: list[tuple[Sequence[Document], Document]] = [
+        (deleted, {"delete": name, "deletes": deletes}),
+        (replaced, {"update": name, "updates": updates, **unchecked}),
+        (inserted, {"insert": name, "documents": list(inserted), **unchecked}),
+    ]
+    return [command for documents, command in commands if documents]

@@ -84,17 +84,18 @@ def prepare(db: Database[dict[str, Any]], *parts: ModuleType | System | Collecti
     Atomic: each collection and each index by itself.
     After a crash: run it again.
     Raises: `Invalid` if a part is neither of these, `db` is not a database or its server is not a replica set;
-    `Conflict` if an index exists with other options; `Unavailable`.
+    `Conflict` if an index exists with other options; `Unavailable` if the server does not respond.
     """
     from squinney import transactions
-    from squinney.mongo.connect import check_server
+    from squinney.mongo.connect import check_server, operation
     from squinney.mongo.pinned import require_database
     from squinney.mongo.schema import apply
 
     require_database(db)
     check_server(db.client, "db")
     wanted = [*transactions.COLLECTIONS, *(one for part in parts for one in _collections_of(part))]
-    apply(db, wanted)
+    with operation(None):  # an index of a large collection may take hours
+        apply(db, wanted)
 
 
 def _collections_of(part: Any) -> list[Collection]:

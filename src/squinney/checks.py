@@ -60,7 +60,7 @@ def time(value: Any, field: str) -> datetime:
     try:
         at = value.astimezone(UTC)
     except OverflowError:
-        raise Invalid(f"{field} must be in the years 1 to 9999 in UTC", field=field) from None
+        raise Invalid(f"{field} must be within the years 1 to 9999 in UTC", field=field) from None
     return at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 

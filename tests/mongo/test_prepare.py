@@ -12,8 +12,9 @@ from pymongo import AsyncMongoClient
 
 import squinney
 from squinney import commerce, content, ledger, transactions
-from squinney.errors import Invalid, NotPrepared
+from squinney.errors import Invalid, NotPrepared, Unavailable
 from squinney.ledger.system import SYSTEM
+from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Collection, Db
 from squinney.testing.commands import watched
@@ -112,3 +113,8 @@ def test_the_indexes_are_asked_for_once(mongod: Embedded, db: Db):
         categories.add("Music")
         categories.add("Films")
         assert commands.names.count("listIndexes") == 1
+
+
+def test_prepare_without_its_server_is_unavailable():
+    with client_for("mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100") as client, pytest.raises(Unavailable):
+        squinney.prepare(client["nowhere"], ledger)

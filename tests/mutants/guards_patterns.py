@@ -160,6 +160,12 @@ GUARDS = [
         "test_a_lost_position_is_reported_as_a_gap_and_following_continues",
     ),
     _follow(
+        "a lost position stays until the gaps of all collections are read",
+        'yield Change("gap", source.collection), lost',
+        'yield Change("gap", source.collection), position',
+        "test_a_crash_between_the_gaps_of_two_collections_loses_neither",
+    ),
+    _follow(
         "a follower continues at its saved position",
         'self._position = saved["position"] if saved else None',
         "self._position = None",

@@ -237,6 +237,24 @@ def test_a_lost_position_is_reported_as_a_gap_and_following_continues(own_db: Db
     assert [change.kind for change in seen] == ["gap", "insert"]
 
 
+def test_a_crash_between_the_gaps_of_two_collections_loses_neither(own_db: Db, failing: Any) -> None:
+    Follower(own_db, "f", ["notes", "songs"]).begin()
+    own_db["songs"].insert_one({"_id": 1})
+    seen: list[Change] = []
+
+    def die_at_the_second(change: Change) -> None:
+        seen.append(change)
+        if len(seen) == 2:
+            raise RuntimeError("dead")
+
+    with failing(["aggregate"], mode={"times": 1}, errorCode=286), pytest.raises(RuntimeError):
+        Follower(own_db, "f", ["notes", "songs"], batch=1).follow(die_at_the_second, stop=threading.Event())
+    assert [(change.kind, change.collection) for change in seen] == [("gap", "notes"), ("gap", "songs")]
+    with following(Follower(own_db, "f", ["notes", "songs"]), seen.append):
+        wait_for(lambda: len(seen) > 2)
+    assert (seen[2].collection, seen[2].document_id) == ("songs", 1), "it goes on at the position it had before"
+
+
 def test_where_there_are_no_change_streams_it_polls(own_db: Db, failing: Any) -> None:
     seen: list[Change] = []
     with (

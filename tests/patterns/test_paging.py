@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import bson
@@ -11,6 +12,7 @@ import pytest
 from bson.objectid import ObjectId
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pymongo.errors import OperationFailure
 
 from squinney.errors import Invalid
 from squinney.mongo.queries import Query, stages
@@ -232,3 +234,9 @@ def test_a_projection_must_keep_the_sort(db, projection, kept):
     else:
         with pytest.raises(ValueError, match="projection"):
             page(db, listed, projection=projection)
+
+
+def test_the_hint_of_a_query_is_sent(db):
+    db.things.insert_one({"_id": 1, "group": 1})
+    with pytest.raises(OperationFailure, match="hint"):
+        page(db, replace(query(("_id", 1)), hint="no_such_index"), limit=1)

@@ -14,8 +14,9 @@ from tests.patterns.interrupt import stalled_client
 from tests.racing import at_once
 
 from squinney import transactions
-from squinney.errors import Conflict, Invalid, LimitReached
+from squinney.errors import Conflict, Invalid, LimitReached, Unavailable
 from squinney.mongo import schema
+from squinney.mongo.connect import client_for, operation
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.queries import stages
 from squinney.mongo.schema import Db
@@ -348,3 +349,10 @@ def test_taking_reads_one_key_of_the_index(mail: Queue, ready: Db) -> None:
     )
     assert not {"SORT", "COLLSCAN"} & stages(plan["queryPlanner"]["winningPlan"])
     assert plan["executionStats"]["totalDocsExamined"] == 1
+
+
+def test_a_step_without_its_server_is_unavailable() -> None:
+    with client_for("mongodb://127.0.0.1:1/?directConnection=true") as client:
+        mail = Queue(client["nowhere"], "mail")
+        with operation(0.2), pytest.raises(Unavailable):
+            mail.step({})

@@ -187,3 +187,18 @@ def test_only_reads_in_a_lapse_may_be_old_and_never_rolled_back() -> None:
     for history in (seen(10, in_lapse=False), seen(12, in_lapse=True)):
         with pytest.raises(NotLinearizable):
             history.check("a", amount, 10)
+
+
+def test_a_lapse_ends_although_another_began_in_it() -> None:
+    history = History()
+    first, second = history.lapse(), history.lapse()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    with history.call(Effect("a", "give", 5)):
+        pass
+    with history.call(Effect("a", "read")) as call:
+        call.answer = 10
+    with pytest.raises(NotLinearizable):
+        history.check("a", amount, 10)

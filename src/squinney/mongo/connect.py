@@ -30,7 +30,7 @@ from pymongo.errors import (
 
 from squinney.errors import Invalid, NoServer, NotPrepared, Unavailable
 from squinney.mongo.pinned import CODEC
-from squinney.mongo.prepared import ADVICE, lacks_an_index
+from squinney.mongo.prepared import ADVICE
 from squinney.mongo.schema import Db, Document
 from squinney.mongo.unreachable import NOT_INITIATED, why
 from squinney.settings import VARIABLES, Settings
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 OLDEST_VERSION = (6, 0)
 AUTHENTICATION_FAILED = 18
+INDEX_NOT_FOUND = 27
 # A transaction that exceeds transactionLifetimeLimitSeconds, or the part of the cache that other transactions leave.
 # The server does not label these errors as transient.
 TRANSACTION_TOO_LONG, TRANSACTION_TOO_LARGE = 290, 388
@@ -216,7 +217,7 @@ class operation:  # noqa: N801 - it reads as a statement
             error.outcome_unknown = True  # an inner read failed, but this operation may have written before
         elif isinstance(error, PyMongoError) and is_away(error):
             raise Unavailable(_reason(error), outcome_unknown=not self.reads_only) from error
-        elif lacks_an_index(error):
+        elif isinstance(error, OperationFailure) and error.code == INDEX_NOT_FOUND:
             raise NotPrepared(f"an index is missing: {ADVICE}") from error
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

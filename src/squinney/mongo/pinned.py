@@ -26,11 +26,11 @@ MAJORITY_WRITE = WriteConcern("majority", j=True)
 class _Pinned(Database[Document]):
     """Creates each collection object once; the driver would create one for every operation."""
 
-    def __init__(self, db: Db) -> None:
+    def __init__(self, db: Db, codec: CodecOptions[Document]) -> None:
         super().__init__(
             db.client,
             db.name,
-            codec_options=CODEC,
+            codec_options=codec,
             read_preference=ReadPreference.PRIMARY,
             read_concern=MAJORITY_READ,
             write_concern=MAJORITY_WRITE,
@@ -43,7 +43,7 @@ class _Pinned(Database[Document]):
         return found
 
 
-def pinned(db: Db) -> Db:
+def pinned(db: Db, codec: CodecOptions[Document] = CODEC) -> Db:
     """Return the same database with primary and majority reads, journaled majority writes and aware UTC times.
 
     Every public class and function that gets a database calls this, so that callers may use a plain `MongoClient(uri)`.
@@ -51,7 +51,7 @@ def pinned(db: Db) -> Db:
     Raises: `Invalid` if it is not a database.
     """
     require_database(db)
-    return _Pinned(db)
+    return _Pinned(db, codec)
 
 
 def require_database(db: object) -> None:

@@ -6,12 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from pymongo.errors import OperationFailure
-
 from squinney.errors import NotPrepared
 from squinney.mongo.schema import Collection, Db
 
-INDEX_NOT_FOUND = 27
 ADVICE = "run squinney.prepare(db, ...) with this system first, or `squinney indexes --apply`"
 
 # By client: the databases and collections whose unique indexes exist. They are checked once, not at every write.
@@ -33,8 +30,3 @@ def require_unique(db: Db, name: str, declared: Iterable[Collection]) -> None:
             message = f"{name} has no unique index {index.name}: {ADVICE}"
             raise NotPrepared(message, collection=name, index=index.name)
     seen.add((db.name, name))
-
-
-def lacks_an_index(error: BaseException) -> bool:
-    """Return whether the server rejected a query because an index that it requires is missing."""
-    return isinstance(error, OperationFailure) and error.code == INDEX_NOT_FOUND

@@ -21,9 +21,14 @@ DriftKind = Literal[
     "missing-collection", "missing-index", "different-index", "extra-index", "different-validator", "different-options"
 ]
 
-INDEX_OPTIONS_CONFLICT = (85, 86)
 DUPLICATE_KEY = 11000
 NAMESPACE_EXISTS = 48
+_OTHER_OPTIONS = "an index has other options; `squinney indexes --rebuild` rebuilds it"
+_ADVICE = {  # by the code of the server's error
+    85: _OTHER_OPTIONS,
+    86: _OTHER_OPTIONS,
+    DUPLICATE_KEY: "documents have equal values under a unique index; change all but one of them",
+}
 
 
 @dataclass(frozen=True)
@@ -130,16 +135,11 @@ def _create_indexes(db: Db, collection: Collection) -> None:
     try:
         db[collection.name].create_indexes([index.model() for index in collection.indexes])
     except OperationFailure as error:
-        advice = {
-            **dict.fromkeys(
-                INDEX_OPTIONS_CONFLICT, "an index has other options; `squinney indexes --rebuild` rebuilds it"
-            ),
-            DUPLICATE_KEY: "documents have equal values under a unique index; change all but one of them",
-        }.get(error.code or 0)
-        if advice is None:
+        if error.code not in _ADVICE:
             raise
         reason = (error.details or {}).get("errmsg", "")
-        raise Conflict(f"{collection.name}: {advice}: {reason}", collection=collection.name) from error
+        message = f"{collection.name}: {_ADVICE[error.code]}: {reason}"
+        raise Conflict(message, collection=collection.name) from error
 
 
 def rebuild(db: Db, collections: Sequence[Collection]) -> list[Drift]:

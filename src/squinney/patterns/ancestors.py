@@ -41,15 +41,13 @@ class Rebuilt:
 
 @dataclass(frozen=True)
 class Tree:
-    """The fields that store a tree, and the fields of a node that are copied into its descendants' arrays."""
+    """A tree in the fields `parent` and `ancestors`. The arrays have the `_id` and the `copied` fields of each node."""
 
     copied: tuple[str, ...] = ()
-    parent: str = "parent"
-    ancestors: str = "ancestors"
 
     def index(self) -> Index:
         """Return the index that finds descendants."""
-        return Index([(f"{self.ancestors}._id", 1)], why="the descendants of a node")
+        return Index([("ancestors._id", 1)], why="the descendants of a node")
 
     def link(self, node: Mapping[str, Any]) -> Document:
         """Return the entry of the node in its descendants' arrays."""
@@ -57,11 +55,11 @@ class Tree:
 
     def under(self, parent: Mapping[str, Any] | None) -> list[Document]:
         """Return the ancestors of a node under this parent; None is the parent of a root."""
-        return [] if parent is None else [self.link(parent), *parent[self.ancestors]]
+        return [] if parent is None else [self.link(parent), *parent["ancestors"]]
 
     def below(self, node_id: Any) -> Document:
         """Return the filter for all descendants of a node."""
-        return {f"{self.ancestors}._id": node_id}
+        return {"ancestors._id": node_id}
 
     def refuse_cycle(self, node_id: Any, parent: Mapping[str, Any] | None) -> None:
         """Refuse a parent that is the node itself or one of its descendants.
@@ -70,12 +68,12 @@ class Tree:
         """
         if parent is None:
             return
-        if node_id in [parent["_id"], *(ancestor["_id"] for ancestor in parent[self.ancestors])]:
+        if node_id in [parent["_id"], *(ancestor["_id"] for ancestor in parent["ancestors"])]:
             raise Cycle(node=node_id, parent=parent["_id"])
 
     def deepest(self, node_id: Any) -> list[Document]:
         """Return the pipeline that yields `{"depth": n}`, the most ancestors of any descendant; nothing for a leaf."""
-        size = {"$size": f"${self.ancestors}"}
+        size = {"$size": "$ancestors"}
         return [{"$match": self.below(node_id)}, {"$group": {"_id": None, "depth": {"$max": size}}}]
 
     def rewritten(self, node: Mapping[str, Any]) -> list[Document]:
@@ -83,23 +81,23 @@ class Tree:
 
         The entries between a descendant and the node stay. Those of the node and of its ancestors are replaced.
         """
-        position = {"$indexOfArray": [f"${self.ancestors}._id", {"$literal": node["_id"]}]}
-        between = {"$slice": [f"${self.ancestors}", position]}
-        above = {"$literal": [self.link(node), *node[self.ancestors]]}
-        return [{"$set": {self.ancestors: {"$concatArrays": [between, above]}}}]
+        position = {"$indexOfArray": ["$ancestors._id", {"$literal": node["_id"]}]}
+        between = {"$slice": ["$ancestors", position]}
+        above = {"$literal": [self.link(node), *node["ancestors"]]}
+        return [{"$set": {"ancestors": {"$concatArrays": [between, above]}}}]
 
     def lifted(self, node: Mapping[str, Any]) -> list[Document]:
         """Return the pipeline update that removes a node above its descendants; its children get its parent."""
         node_id = {"$literal": node["_id"]}
-        others = {"$filter": {"input": f"${self.ancestors}", "cond": {"$ne": ["$$this._id", node_id]}}}
-        adopted = {"$literal": node[self.parent]}
-        parent = {"$cond": [{"$eq": [f"${self.parent}", node_id]}, adopted, f"${self.parent}"]}
-        return [{"$set": {self.ancestors: others, self.parent: parent}}]
+        others = {"$filter": {"input": "$ancestors", "cond": {"$ne": ["$$this._id", node_id]}}}
+        adopted = {"$literal": node["parent"]}
+        parent = {"$cond": [{"$eq": ["$parent", node_id]}, adopted, "$parent"]}
+        return [{"$set": {"ancestors": others, "parent": parent}}]
 
     def rebuilt(self, nodes: Iterable[Mapping[str, Any]]) -> Rebuilt:
         """Compute the ancestors of every node of a tree from the parent pointers alone, and find wrong pointers."""
         known = {node["_id"]: node for node in nodes}
-        pointers = {node_id: node.get(self.parent) for node_id, node in known.items()}
+        pointers = {node_id: node.get("parent") for node_id, node in known.items()}
         found = Rebuilt(orphans=[i for i, parent in pointers.items() if parent is not None and parent not in known])
         for start in known:
             self._climb(known, start, found)
@@ -115,11 +113,11 @@ class Tree:
         roots = {*found.orphans, *found.cycles}
         for node in nodes:
             node_id = node["_id"]
-            read = {self.parent: node.get(self.parent), self.ancestors: node.get(self.ancestors)}
-            parent = None if node_id in roots else read[self.parent]
-            right = {self.parent: parent, self.ancestors: found.ancestors[node_id]}
+            read = {"parent": node.get("parent"), "ancestors": node.get("ancestors")}
+            parent = None if node_id in roots else read["parent"]
+            right = {"parent": parent, "ancestors": found.ancestors[node_id]}
             if right != read:
-                yield UpdateOne({"_id": node_id, self.parent: read[self.parent]}, {"$set": right})
+                yield UpdateOne({"_id": node_id, "parent": read["parent"]}, {"$set": right})
 
     def _climb(self, known: Mapping[Any, Mapping[str, Any]], start: Any, found: Rebuilt) -> None:
         """Go up from `start` to a finished node or a root, then add the ancestors of each node on the path."""
@@ -129,11 +127,11 @@ class Tree:
         while node_id in known and node_id not in found.ancestors and node_id not in on_path:
             path.append(node_id)
             on_path.add(node_id)
-            node_id = known[node_id].get(self.parent)
+            node_id = known[node_id].get("parent")
         if node_id in on_path:
             path = self._cut(path, path.index(node_id), found)
         for node_id in reversed(path):
-            parent_id = None if node_id in found.cycles else known[node_id].get(self.parent)
+            parent_id = None if node_id in found.cycles else known[node_id].get("parent")
             above = found.ancestors.get(parent_id)
             found.ancestors[node_id] = [] if above is None else [self.link(known[parent_id]), *above]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from squinney import checks
@@ -115,17 +115,7 @@ def _check_value(value: Any, field: str) -> Value:
     if isinstance(value, float) and math.isfinite(value):
         return value
     if isinstance(value, datetime):
-        return _check_time(value, field)
+        return checks.time(value, field) if value.tzinfo else value  # one without a zone is UTC to the driver
     if isinstance(value, bool):
         return value
     raise Invalid(f"{field} must be a string, a finite number, true, false or a time", field=field)
-
-
-def _check_time(value: datetime, field: str) -> datetime:
-    """Reject a time whose UTC value is outside Python's range: the driver would only fail when it writes."""
-    try:
-        if value.tzinfo:
-            value.astimezone(UTC)
-    except OverflowError:
-        raise Invalid(f"{field} must be within the years 1 to 9999 in UTC", field=field) from None
-    return value

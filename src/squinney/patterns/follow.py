@@ -136,11 +136,14 @@ class Follower:
                 stream.try_next()  # the first reply may contain a change: the position is after it
                 return {"token": stream.resume_token, "since": now}
         except OperationFailure as error:
-            if self._polling is False or error.code not in NO_STREAMS:
-                raise
-            log.info("no change stream here (%s): polling", error.code)
-            self._polling = True
+            self._poll_from_now_on(error)
             return {"since": now}
+
+    def _poll_from_now_on(self, error: OperationFailure) -> None:
+        if self._polling is False or error.code not in NO_STREAMS:
+            raise error
+        log.info("no change stream here (%s): polling", error.code)
+        self._polling = True
 
     def follow(
         self, read: Callable[[Change], object], *, stop: threading.Event, settle: Callable[[], object] = lambda: None
@@ -223,18 +226,16 @@ class Follower:
                         stop.wait(self._read_every_seconds)
         except OperationFailure as error:
             if error.code in HISTORY_LOST:
-                yield from self._gap()
-            elif self._polling is None and error.code in NO_STREAMS:
-                log.info("no change stream here (%s): polling", error.code)
-                self._polling = True
+                yield from self._gap(self._position or {})
             else:
-                raise
+                self._poll_from_now_on(error)
 
-    def _gap(self) -> Iterator[Step]:
+    def _gap(self, lost: Document) -> Iterator[Step]:
+        """Yield a gap for each collection. The lost position stays until all of them are read: a crash repeats them."""
         log.warning("the oplog no longer has the position of %s: changes were missed", self._name or "a live feed")
         position = self._current_position()
         for source in self._sources:
-            yield Change("gap", source.collection), position
+            yield Change("gap", source.collection), lost
         yield None, position
 
     # ---- by polling ----
@@ -294,7 +295,7 @@ class Reader:
         self._waiting: deque[Change] = deque()
         self._size = size
         self._ready = threading.Condition()
-        self._closed = False
+        self.closed = False  # whether it gets no more changes
 
     def __enter__(self) -> Reader:
         return self
@@ -319,7 +320,7 @@ class Reader:
     def next(self, timeout_seconds: float) -> Change | None:
         """Return the next change, or None after `timeout_seconds` or when the reader is closed."""
         with self._ready:
-            self._ready.wait_for(lambda: self._waiting or self._closed, timeout_seconds)
+            self._ready.wait_for(lambda: self._waiting or self.closed, timeout_seconds)
             return self._waiting.popleft() if self._waiting else None
 
     def take_all(self) -> list[Change]:
@@ -329,15 +330,10 @@ class Reader:
             self._waiting.clear()
             return taken
 
-    @property
-    def closed(self) -> bool:
-        """Whether the reader gets no more changes."""
-        return self._closed
-
     def close(self) -> None:
         """Stop getting changes."""
         with self._ready:
-            self._closed = True
+            self.closed = True
             self._ready.notify_all()
         self._feed.remove(self)
 
@@ -345,10 +341,8 @@ class Reader:
 class Feed:
     """One thread that follows new changes and passes them to every reader of this process."""
 
-    def __init__(
-        self, db: Db, sources: Sequence[Source | str], *, polling: bool | None = None, poll_seconds: float = 1.0
-    ) -> None:
-        self._new_follower = partial(Follower, db, None, sources, polling=polling, poll_seconds=poll_seconds)
+    def __init__(self, db: Db, sources: Sequence[Source | str], *, polling: bool | None = None) -> None:
+        self._new_follower = partial(Follower, db, None, sources, polling=polling)
         self._readers: set[Reader] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()

@@ -54,17 +54,12 @@ class Lease:
         return time.monotonic() < self.sure_until
 
 
-def process_name() -> str:
-    """Return the host and id of this process, for people."""
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
 class Leases:
-    """Leases by name; `holder` is the name of this process that is stored with a lease."""
+    """Leases by name; `holder` is the name of this process, for people: by default its host and its id."""
 
     def __init__(self, db: Db, *, holder: str | None = None) -> None:
         self._leases = pinned(db)[NAME]
-        self.holder = holder or process_name()
+        self.holder = holder or f"{socket.gethostname()}:{os.getpid()}"
 
     @operation()
     def acquire(self, name: str, seconds: float) -> Lease | None:

@@ -17,7 +17,7 @@ from pymongo.collection import Collection as DriverCollection
 from pymongo.errors import BulkWriteError
 
 from squinney import checks
-from squinney.clock import Clock, utcnow
+from squinney.clock import utcnow
 from squinney.mongo.connect import operation
 from squinney.mongo.paths import value_at
 from squinney.mongo.pinned import CODEC, pinned
@@ -75,7 +75,6 @@ class Migration:
         route: Sequence[str] = (),
         batch: int = 100,
         per_second: float | None = None,
-        clock: Clock = utcnow,
     ) -> None:
         self._collection = pinned(collection.database)[collection.name].with_options(codec_options=ANY_DOCUMENT)
         self._types = types
@@ -83,7 +82,6 @@ class Migration:
         self._route = route
         self._batch = checks.integer(batch, "batch", least=1, most=10_000)
         self._per_second = per_second
-        self._clock = clock
         self._migrations = pinned(collection.database)["migrations"]
         self._target = {model.__name__: newest_version(model) for model in (types.base, *types.models.values())}
 
@@ -129,7 +127,7 @@ class Migration:
         if last and last.target == self._target and last.finished_at is None:
             return last
         total = self._collection.estimated_document_count()
-        return Progress(target=self._target, started_at=self._clock(), total=total)
+        return Progress(target=self._target, started_at=utcnow(), total=total)
 
     def _next_ids(self, progress: Progress) -> list[Any]:
         # $expr, because ids may have several types and a plain $gt compares within one type only
@@ -139,7 +137,7 @@ class Migration:
 
     def _step(self, progress: Progress, ids: list[Any]) -> Progress:
         if not ids:
-            return replace(progress, finished_at=self._clock())
+            return replace(progress, finished_at=utcnow())
         upgraded, failures = self._upgrade(ids)
         return replace(
             progress,
@@ -151,7 +149,7 @@ class Migration:
         )
 
     def _save(self, progress: Progress) -> Progress:
-        progress = replace(progress, updated_at=self._clock())
+        progress = replace(progress, updated_at=utcnow())
         self._migrations.replace_one({"_id": self._collection.name}, asdict(progress), upsert=True)
         return progress
 

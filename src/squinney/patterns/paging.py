@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
@@ -79,7 +79,7 @@ def page(
     where = query(**arguments)
     if cursor is not None:
         where = {"$and": [where, after(query.sort, cursor)]}
-    found = db[query.collection].find(where, projection, limit=limit + 1, session=session).sort(list(query.sort))
+    found = replace(query, where=lambda: where).find(db, limit=limit + 1, projection=projection, session=session)
     return page_from(list(found), query.sort, limit=limit)
 
 

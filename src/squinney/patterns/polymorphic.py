@@ -114,7 +114,6 @@ class Types(Generic[D]):
         self.models = {_type_of(model): model for model in models}
         self.type_field = stored_path(base, "type")
         self.version_field = stored_path(base, "schema_version")
-        self._newest = {name: newest_version(model) for name, model in self.models.items()}
         if len(self.models) < len(models):
             raise ValueError("two classes have the same type")
         for model in (base, *models):
@@ -126,16 +125,15 @@ class Types(Generic[D]):
 
     def model_of(self, stored: Mapping[str, Any]) -> type[D]:
         """Return the class of a stored document, or the base class if its type is unknown."""
-        kind = stored.get(self.type_field)
+        return self._model_named(stored.get(self.type_field))
+
+    def _model_named(self, kind: Any) -> type[D]:
         return self.models.get(kind, self.base) if isinstance(kind, str) else self.base
 
     def is_outdated(self, stored: Mapping[str, Any]) -> bool:
         """Return whether loading would upgrade the document. A document without a version has version 1."""
-        version = stored.get(self.version_field, 1)
-        kind = stored.get(self.type_field)
-        if isinstance(kind, str) and version == self._newest.get(kind):  # the usual case, at every read
-            return False
-        return not isinstance(version, int) or version < newest_version(self.model_of(stored))
+        version, newest = stored.get(self.version_field, 1), newest_version(self.model_of(stored))
+        return version != newest and (not isinstance(version, int) or version < newest)
 
     def load(self, stored: Mapping[str, Any]) -> D:
         """Return the document as the newest version of its class, upgraded in memory; `stored` is not changed.
@@ -161,8 +159,7 @@ class Types(Generic[D]):
         """
         if not isinstance(given, Mapping):
             raise Invalid("the document must be a mapping", field="document")
-        kind = given.get("type")
-        model = self.models.get(kind, self.base) if isinstance(kind, str) else self.base
+        model = self._model_named(given.get("type"))
         newest = newest_version(model)
         if given.get("schema_version", newest) != newest:
             raise Invalid(f"schema_version must be {newest}", field="schema_version", limit=newest)

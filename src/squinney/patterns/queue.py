@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 NAME = "tasks"
 MOST_BODY_BYTES = 1_000_000
 LONGEST_ERROR = 500
+LONGEST_PAUSE_SECONDS = 600
 
 COLLECTIONS = [
     Collection(
@@ -119,7 +120,6 @@ class Queue:
         visibility_seconds: float = 60,
         most_tries: int = 8,
         backoff_seconds: float = 1,
-        most_backoff_seconds: float = 600,
     ) -> None:
         self._db = pinned(db)
         self._tasks = self._db[NAME]
@@ -127,7 +127,6 @@ class Queue:
         self._visibility_seconds = visibility_seconds
         self._most_tries = most_tries
         self._backoff_seconds = backoff_seconds
-        self._most_backoff_seconds = most_backoff_seconds
 
     # ---- putting ----
 
@@ -163,8 +162,12 @@ class Queue:
     def _upsert(self, task_id: str, update: list[Document], session: ClientSession | None) -> None:
         self._tasks.update_one(TASK(queue=self.name, task_id=task_id), update, upsert=True, session=session)
 
+    @operation(reads_only=True)
     def step(self, body: Mapping[str, Any]) -> Step:
-        """Return a guarded step that adds a task, so that the task exists exactly if the operation commits."""
+        """Return a guarded step that adds a task, so that the task exists exactly if the operation commits.
+
+        Raises: `Invalid`, `LimitReached` for a body over 1 MB, `Unavailable`.
+        """
         task_id = self._id_for(None)
         now = server_now(self._db)  # a wrong local clock would put the task before all others, or in the far future
         task = {
@@ -298,7 +301,7 @@ class Queue:
         return self._tasks.update_one(self._mine(task), update).matched_count > 0
 
     def _pause(self, task: Task) -> float:
-        longest = min(self._backoff_seconds * 2 ** (task["tries"] - 1), self._most_backoff_seconds)
+        longest = min(self._backoff_seconds * 2 ** (task["tries"] - 1), LONGEST_PAUSE_SECONDS)
         return random.uniform(longest / 2, longest)
 
     def _mine(self, task: Task) -> Document:

@@ -27,7 +27,17 @@ def _takes_prepared(act: Callable[..., object]) -> bool:
     return sum(one.kind in POSITIONAL for one in inspect.signature(act).parameters.values()) > 1
 
 
-def require_function(name: str, act: object, *, arguments: int = 2, keywords: Iterable[str] = ()) -> None:
+def require_functions(**given: object) -> None:
+    """Refuse arguments as `require_function` does, except those that are None.
+
+    Raises: `TypeError`.
+    """
+    for name, act in given.items():
+        if act is not None:
+            require_function(name, act)
+
+
+def require_function(name: str, act: object, *, keywords: Iterable[str] = ()) -> None:
     """Refuse an argument that cannot be called as needed, or whose call would do nothing.
 
     `keywords` names keyword arguments that are passed too. Only `problems` may be a generator: its items are read.
@@ -40,6 +50,7 @@ def require_function(name: str, act: object, *, arguments: int = 2, keywords: It
         raise TypeError(f"{name} must not be async: it is called in a thread, with a synchronous PyMongo database")
     if inspect.isgeneratorfunction(act) and name != "problems":
         raise TypeError(f"{name} must not be a generator function (it uses yield): its body would never run")
+    arguments = 1 if name in ("prepare", "problems") else 2
     passed = arguments if _takes_prepared(act) else 1
     try:
         inspect.signature(act).bind(*[None] * passed, **dict.fromkeys(keywords))
@@ -73,6 +84,15 @@ def failure_of(check: Callable[..., object], db: Db, prepared: Any) -> str:
         return "the check returned False" if call(check, db, prepared) is False else ""
     except Exception as error:
         return one_line(error)
+
+
+def found_by(problems: Callable[[Db], Iterable[object]] | None, db: Db) -> str:
+    """Return the problems that `problems(db)` finds, or why it failed; an empty string if there are none."""
+    try:
+        found = [str(problem) for problem in problems(db)] if problems else []
+    except Exception as error:
+        return f"problems failed: {one_line(error)}"
+    return "problems: " + "; ".join(found) if found else ""
 
 
 def one_line(error: BaseException) -> str:

@@ -30,7 +30,17 @@ def described(name: str, command: Mapping[str, Any]) -> str:
     return " ".join(words)
 
 
-class Commands(CommandListener):
+class Starts(CommandListener):
+    """A command listener that only sees commands start."""
+
+    def succeeded(self, event: object) -> None:
+        pass
+
+    def failed(self, event: object) -> None:
+        pass
+
+
+class Commands(Starts):
     """A command listener that keeps every command sent, in order."""
 
     def __init__(self) -> None:
@@ -43,12 +53,6 @@ class Commands(CommandListener):
 
     def started(self, event: CommandStartedEvent) -> None:
         self.sent.append((event.command_name, event.command))
-
-    def succeeded(self, event: object) -> None:
-        pass
-
-    def failed(self, event: object) -> None:
-        pass
 
 
 @contextmanager

@@ -93,7 +93,7 @@ class History:
 
     def __init__(self) -> None:
         self.calls: dict[str, list[Call]] = {}
-        self._lapses: list[tuple[float, float]] = []
+        self._lapses: list[list[float]] = []  # the start and end of each
 
     @contextmanager
     def call(self, *effects: Effect, refused: Mapping[type[SquinneyError], str] | None = None) -> Iterator[_Pending]:
@@ -131,12 +131,12 @@ class History:
         A new primary has all acknowledged writes, but for a moment does not know that a majority has them too. Reads
         still never return a value that was rolled back.
         """
-        start = time.monotonic()
-        self._lapses.append((start, inf))
+        lapse = [time.monotonic(), inf]
+        self._lapses.append(lapse)
         try:
             yield
         finally:
-            self._lapses[-1] = (start, time.monotonic())
+            lapse[1] = time.monotonic()
 
     def check(self, key: str, model: Model, state: State) -> int:
         """Check the calls of one key, starting from `state`; return how many calls there are.

@@ -64,8 +64,9 @@ def _without_values(value: Any) -> Any:
     return "?"
 
 
-def problem_in(command: Command, plan: Any) -> str:
-    """Describe what is wrong with the server's plan for the command; empty if nothing is."""
+def plan_problem(db: Db, command: Command) -> str:
+    """Explain the command on the current data and describe what is wrong with its plan; empty if nothing is."""
+    plan = db.command({"explain": command, "verbosity": "executionStats"}, codec_options=LENIENT)
     used = stages(plan)
     if "COLLSCAN" in used:
         return "collection scan"
@@ -77,9 +78,3 @@ def problem_in(command: Command, plan: Any) -> str:
         if examined > FEW_DOCUMENTS and examined > MOST_EXAMINED * max(returned, 1):
             return f"{examined} documents examined for {returned} returned"
     return ""
-
-
-def plan_problem(db: Db, command: Command) -> str:
-    """Explain the command on the current data and describe what is wrong with its plan; empty if nothing is."""
-    plan = db.command({"explain": command, "verbosity": "executionStats"}, codec_options=LENIENT)
-    return problem_in(command, plan)

@@ -68,7 +68,7 @@ ANY_DATE = CODEC.with_options(datetime_conversion=DatetimeConversion.DATETIME_AU
 
 def pinned_any_date(db: Db) -> Db:
     """Return the database as `pinned` does, but able to read any date in a step or document."""
-    return pinned(db).with_options(codec_options=ANY_DATE)
+    return pinned(db, ANY_DATE)
 
 
 @dataclass(frozen=True, slots=True)

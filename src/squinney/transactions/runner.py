@@ -108,7 +108,7 @@ class Transactions:
             run = partial(two_phase.run, margin_seconds=self._margin_seconds)
         return run(self._db, kind, plan, key, until=until, keep_keys_seconds=self._keep_keys_seconds)
 
-    def recover(self, *, batch: int = 100) -> Counter[str]:
+    def recover(self) -> Counter[str]:
         """Finish or undo the due runs of crashed processes; return counts by outcome.
 
         Atomic: each document's own update. Any number of processes may recover concurrently.
@@ -118,7 +118,7 @@ class Transactions:
         with operation(60):
             now = server_now(self._db)
             for state in records.OPEN_STATES:
-                for record in records.DUE.find(self._db, state=state, until=now).batch_size(batch):
+                for record in records.DUE.find(self._db, state=state, until=now):
                     counts[self._try_to_settle(record)] += 1
         return counts
 

@@ -19,13 +19,13 @@ LOOK_EVERY_SECONDS = 2.0
 
 
 @contextmanager
-def kept_alive(embedded: Embedded | None, *, every_seconds: float = LOOK_EVERY_SECONDS) -> Iterator[None]:
+def kept_alive(embedded: Embedded | None) -> Iterator[None]:
     """Restart the embedded server whenever it dies inside the `with`; do nothing without an embedded server."""
     if embedded is None:
         yield
         return
     stop = threading.Event()
-    thread = threading.Thread(target=_watch, args=(embedded, stop, every_seconds), name="squinney-guard", daemon=True)
+    thread = threading.Thread(target=_watch, args=(embedded, stop), name="squinney-guard", daemon=True)
     thread.start()
     try:
         yield
@@ -34,8 +34,8 @@ def kept_alive(embedded: Embedded | None, *, every_seconds: float = LOOK_EVERY_S
         thread.join()
 
 
-def _watch(embedded: Embedded, stop: threading.Event, every_seconds: float) -> None:
-    while not stop.wait(every_seconds):
+def _watch(embedded: Embedded, stop: threading.Event) -> None:
+    while not stop.wait(LOOK_EVERY_SECONDS):
         try:
             if embedded.revive():
                 log.warning("the embedded MongoDB had died and was restarted")

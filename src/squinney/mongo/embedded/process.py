@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -93,8 +93,12 @@ def send(folder: Path, sign: signal.Signals) -> None:
 
 def wait_until_ended(folder: Path, seconds: float) -> bool:
     """Wait until no mongod runs on `folder`; return False after `seconds`."""
+    return _wait_for(lambda: not is_running(folder), seconds)
+
+
+def _wait_for(condition: Callable[[], bool], seconds: float) -> bool:
     deadline = time.monotonic() + seconds
-    while is_running(folder):
+    while not condition():
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
@@ -120,13 +124,12 @@ def try_lock(file: IO[str], kind: int = fcntl.LOCK_EX) -> bool:
 
 
 @contextmanager
-def gate(file: IO[str], folder: Path, seconds: float = START_SECONDS) -> Iterator[None]:
+def gate(file: IO[str], folder: Path) -> Iterator[None]:
     """Let only one process at a time start or stop the server of `folder`."""
-    deadline = time.monotonic() + seconds
-    while not try_lock(file):
-        if time.monotonic() > deadline:
-            raise NoServer(f"Another process has been starting or stopping the MongoDB of {folder} for {seconds:.0f} s")
-        time.sleep(0.02)
+    if not _wait_for(lambda: try_lock(file), START_SECONDS):
+        raise NoServer(
+            f"Another process has been starting or stopping the MongoDB of {folder} for {START_SECONDS:.0f} s"
+        )
     try:
         yield
     finally:

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 from urllib.parse import quote_plus
 
 from pymongo import MongoClient
@@ -37,20 +37,25 @@ TEST_COMMANDS = ("--setParameter", "enableTestCommands=1")
 ANSWER_SECONDS = 30.0
 
 
+def uri_of(socket: Path) -> str:
+    """Return the URI of a server that listens on a Unix socket."""
+    return f"mongodb://{quote_plus(str(socket))}/?directConnection=true"
+
+
 class Embedded:
     """The use of a folder's embedded MongoDB by one process."""
 
-    def __init__(self, folder: Path, socket: Path, users: IO[str], gate: IO[str]) -> None:
+    def __init__(self, folder: Path, mongod: Path | None, arguments: Sequence[str], runtime: Path | None) -> None:
         self.folder = folder
-        self.socket = socket
+        self.socket = folder / "no-socket-yet"
         self.pid = 0
         self.version = ""
-        self._users = users
-        self._gate = gate
+        self._mongod = mongod
+        self._arguments = arguments
+        self._runtime = runtime
+        self._users = open(folder / "users.lock", "a")  # noqa: SIM115 - stop() closes it
+        self._gate = open(folder / "gate.lock", "a")  # noqa: SIM115
         self._owner = os.getpid()
-        self._mongod: Path | None = None
-        self._runtime: Path | None = None
-        self._arguments: Sequence[str] = ()
 
     @classmethod
     def start(
@@ -73,17 +78,13 @@ class Embedded:
         """
         folder = folder.absolute()
         data_folders.claim(folder)
-        users, gate = _open_lock(folder, "users"), _open_lock(folder, "gate")
+        server = cls(folder, mongod, [*(TEST_COMMANDS if test_commands else ()), *arguments], runtime)
         try:
-            with process.gate(gate, folder):
-                fcntl.flock(users, fcntl.LOCK_SH)
-                server = cls(folder, _recorded_socket(folder), users, gate)
-                server._mongod, server._runtime = mongod, runtime
-                server._arguments = [*(TEST_COMMANDS if test_commands else ()), *arguments]
+            with process.gate(server._gate, folder):
+                fcntl.flock(server._users, fcntl.LOCK_SH)
                 server._find_or_start()
         except BaseException:
-            users.close()
-            gate.close()
+            server._close_locks()
             raise
         atexit.register(server.stop)
         return server
@@ -91,7 +92,7 @@ class Embedded:
     @property
     def uri(self) -> str:
         """The URI for clients."""
-        return f"mongodb://{quote_plus(str(self.socket))}/?directConnection=true"
+        return uri_of(self.socket)
 
     def __enter__(self) -> Self:
         return self
@@ -116,8 +117,11 @@ class Embedded:
                     self._shut_down()
                 return last
         finally:
-            self._users.close()
-            self._gate.close()
+            self._close_locks()
+
+    def _close_locks(self) -> None:
+        self._users.close()
+        self._gate.close()
 
     def revive(self) -> bool:
         """Restart the server if it has died, for example when the system ran out of memory; return whether it had.
@@ -141,6 +145,8 @@ class Embedded:
         return True
 
     def _find_or_start(self) -> None:
+        with suppress(FileNotFoundError):
+            self.socket = Path((self.folder / "socket").read_text())
         if process.is_running(self.folder):
             if self._answers():
                 self.rotate_log()
@@ -157,7 +163,9 @@ class Embedded:
         data_folders.check_room(self.folder)
         found = binary.find(self._mongod, libraries=self.folder / "lib")
         self.socket = data_folders.socket_for(self.folder, self._runtime)
-        _record_socket(self.folder, self.socket)
+        fresh = self.folder / "socket.new"
+        fresh.write_text(str(self.socket))
+        os.replace(fresh, self.folder / "socket")
         arguments = ["--bind_ip", str(self.socket), "--nounixsocket", "--replSet", SET_NAME]
         arguments += ["--wiredTigerCacheSizeGB", CACHE_GIGABYTES, "--oplogSize", OPLOG_MEGABYTES]
         try:
@@ -213,20 +221,3 @@ class Embedded:
         )
         with client:
             yield client.admin
-
-
-def _open_lock(folder: Path, name: str) -> IO[str]:
-    return open(folder / f"{name}.lock", "a")
-
-
-def _recorded_socket(folder: Path) -> Path:
-    try:
-        return Path((folder / "socket").read_text())
-    except FileNotFoundError:
-        return folder / "no-socket-yet"
-
-
-def _record_socket(folder: Path, socket: Path) -> None:
-    fresh = folder / "socket.new"
-    fresh.write_text(str(socket))
-    os.replace(fresh, folder / "socket")

@@ -136,12 +136,8 @@ def _act(modules: Sequence[str], name: str, mode: Mode, db: Db, state: Any) -> N
 
 def _recover(case: Case, db: Db, *, concurrently: bool) -> None:
     _expire(case, db)
-    if concurrently:
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda _: _run_jobs(case, db), range(2)))
-    else:
-        _run_jobs(case, db)
-        _run_jobs(case, db)
+    with ThreadPoolExecutor(2 if concurrently else 1) as pool:
+        list(pool.map(lambda _: _run_jobs(case, db), range(2)))
 
 
 def _expire(case: Case, db: Db) -> None:

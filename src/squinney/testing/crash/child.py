@@ -9,10 +9,11 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Literal
 
 from pymongo import _csot, common
 from pymongo.errors import PyMongoError
@@ -20,9 +21,10 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 
 from squinney.errors import Unavailable
 from squinney.mongo.connect import client_for
+from squinney.mongo.embedded.server import uri_of
 from squinney.testing.calls import call
 from squinney.testing.commands import described, is_write
-from squinney.testing.crash.proxy import Proxy, uri_of
+from squinney.testing.crash.proxy import Proxy
 
 Way = Literal["before", "after", "reply-lost"]
 WAYS: tuple[Way, ...] = ("before", "after", "reply-lost")
@@ -98,11 +100,16 @@ def run(
     The operation and the state are pickled, so that an operation that cannot be imported here is reported too.
     """
     signal.alarm(MOST_SECONDS)  # the parent may have died
+    common.MIN_HEARTBEAT_INTERVAL = SECONDS_WITHOUT_SERVER  # by default each server selection would take half a second
     code = NOT_IMPORTABLE
     try:
         work, prepared = (pickle.loads(one) for one in (act, state))  # noqa: S301 (pickled by the parent)
         code = FAILED
-        code = _run(report, socket, database, app, work, way, at_write, prepared)
+        proxy = Proxy(str(socket)) if way == "reply-lost" else None
+        killer = Killer(way, at_write, proxy, report)
+        client = client_for(proxy.uri if proxy else uri_of(socket), event_listeners=[killer], appname=app)
+        _run(killer, partial(call, work, client[database], prepared))
+        code = DIED if killer.reached else COMPLETED
     except BaseException as error:
         report.send("".join(traceback.format_exception(type(error), error, _operation_traceback(error))))
     os._exit(code)
@@ -116,28 +123,13 @@ def _operation_traceback(error: BaseException) -> TracebackType | None:
     return trace
 
 
-def _run(
-    report: Connection,
-    socket: Path,
-    database: str,
-    app: str,
-    act: Callable[..., object],
-    way: Way,
-    at_write: int,
-    state: Any,
-) -> int:
-    proxy = Proxy(str(socket)) if way == "reply-lost" else None
-    killer = Killer(way, at_write, proxy, report)
-    uri = proxy.uri if proxy else uri_of(socket)
-    common.MIN_HEARTBEAT_INTERVAL = SECONDS_WITHOUT_SERVER  # by default each server selection would take half a second
-    client = client_for(uri, event_listeners=[killer], appname=app)
+def _run(killer: Killer, act: Callable[[], object]) -> None:
     try:
-        call(act, client[database], state)
+        act()
     except Exception as error:
         # Only an operation that has lost its server may fail, and only because of that.
         if not killer.reached or not isinstance(error, Unavailable | PyMongoError):
             raise
     finally:
-        if proxy:
-            proxy.close()
-    return DIED if killer.reached else COMPLETED
+        if killer.proxy:
+            killer.proxy.close()

@@ -8,14 +8,10 @@ import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import quote_plus
+
+from squinney.mongo.embedded.server import uri_of
 
 HEADER = struct.Struct("<iiii")  # of a message: length, request id, id of the request it replies to, opcode
-
-
-def uri_of(path: Path) -> str:
-    """Return the connection string of a server that listens on a Unix socket."""
-    return f"mongodb://{quote_plus(str(path))}/?directConnection=true"
 
 
 class Proxy:

@@ -17,7 +17,15 @@ from pymongo.read_concern import ReadConcern
 
 from squinney.mongo import schema
 from squinney.mongo.schema import Collection, Db
-from squinney.testing.calls import call, failure_of, one_line, require_collections, require_function
+from squinney.testing.calls import (
+    call,
+    failure_of,
+    found_by,
+    one_line,
+    require_collections,
+    require_function,
+    require_functions,
+)
 from squinney.testing.children import children
 from squinney.testing.crash import child
 from squinney.testing.crash.child import WAYS, Way
@@ -129,13 +137,10 @@ def _require_usable(
     keywords: Sequence[str],
 ) -> None:
     """Refuse unusable arguments before anything runs."""
-    require_function("prepare", prepare, arguments=1)
+    require_function("prepare", prepare)
     require_function("act", act, keywords=keywords)
     require_function("check", check)
-    if settle is not None:
-        require_function("settle", settle)
-    if problems is not None:
-        require_function("problems", problems, arguments=1)
+    require_functions(settle=settle, problems=problems)
     _pickled("act", act)
     if isinstance(ways, str) or not ways or set(ways) - set(WAYS):
         raise ValueError(f"ways must be a list of one or more of {', '.join(WAYS)}, not {ways!r}")
@@ -234,12 +239,8 @@ def _find_wrong(
             call(settle, db, prepared)
     except Exception as error:
         return f"settle failed: {one_line(error)}"
-    try:
-        found = [str(problem) for problem in problems(db)] if problems else []
-    except Exception as error:
-        return f"problems failed: {one_line(error)}"
-    if found:
-        return "problems: " + "; ".join(found)
+    if found := found_by(problems, db):
+        return found
     if left := leftovers({name: list(db[name].find()) for name in collection_names(db)}):
         return "left behind: " + "; ".join(left)
     return failure_of(check, db, prepared)

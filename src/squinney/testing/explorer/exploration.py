@@ -14,7 +14,7 @@ from pymongo.read_concern import ReadConcern
 
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db
-from squinney.testing.calls import call, failure_of, one_line
+from squinney.testing.calls import call, failure_of, found_by, one_line
 from squinney.testing.explorer.actor import Actor, Arrival, Outcome
 from squinney.testing.explorer.choices import Chooser, format_schedule
 from squinney.testing.explorer.lock_yields import yielding_locks
@@ -206,12 +206,8 @@ class Exploration:
         before = leftovers(self.database.documents)
         if left := [one for one in leftovers(added_documents(changes)) if one not in before]:
             return LEFT + "; ".join(left)
-        try:
-            found = [str(problem) for problem in self.problems(self.database.db)] if self.problems else []
-        except Exception as error:
-            return f"problems failed: {one_line(error)}"
-        if found:
-            return "problems: " + "; ".join(found)
+        if found := found_by(self.problems, self.database.db):
+            return found
         failed = failure_of(self.check, self.database.db, self.database.prepared) if self.check else ""
         return f"check failed: {failed}" if failed else ""
 

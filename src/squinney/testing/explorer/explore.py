@@ -12,7 +12,7 @@ from squinney.errors import Unavailable
 from squinney.mongo import schema
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Collection, Db
-from squinney.testing.calls import require_collections, require_function, require_list
+from squinney.testing.calls import require_collections, require_function, require_functions, require_list
 from squinney.testing.emptying import collection_names, empty
 from squinney.testing.explorer.actor import Actor, Arrival, as_separate_processes
 from squinney.testing.explorer.choices import Chooser, Frontier, Steps, format_schedule, parse_schedule
@@ -108,7 +108,7 @@ class Explorer:
         unusable arguments, and if `replay` is not a schedule of these operations.
         """
         all_operations = _operations(operations, between)
-        _require_usable(prepare, check, settle, later, problems)
+        require_functions(prepare=prepare, check=check, settle=settle, later=later, problems=problems)
         _require_numbers(schedules, crashes, stall_seconds, seconds)
         require_collections(collections)
         require_list("inside", inside, "names of collections")
@@ -207,16 +207,6 @@ def _operations(operations: Sequence[Act | Operation], between: Sequence[Act | O
         if one.alone is not None:
             require_function(f"alone of operation {letter} {one.name}".rstrip(), one.alone)
     return found
-
-
-def _require_usable(
-    prepare: Act | None, check: Act | None, settle: Act | None, later: Act | None, problems: Act | None
-) -> None:
-    """Refuse arguments that cannot be called, before anything runs."""
-    optional = {"prepare": (prepare, 1), "check": (check, 2), "settle": (settle, 2), "later": (later, 2)}
-    for name, (act, arguments) in {**optional, "problems": (problems, 1)}.items():
-        if act is not None:
-            require_function(name, act, arguments=arguments)
 
 
 def _require_numbers(schedules: int, crashes: int, stall_seconds: float, seconds: float | None) -> None:

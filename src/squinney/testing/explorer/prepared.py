@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from bson import encode
-from pymongo.read_concern import ReadConcern
 
 from squinney.mongo.pinned import CODEC
 from squinney.mongo.schema import Db, Document
 from squinney.testing.calls import call
-from squinney.testing.emptying import collection_names
+from squinney.testing.emptying import collection_names, read_each
 from squinney.testing.explorer.actor import Outcome
 from squinney.testing.explorer.states import Change, Changes, Masks
 from squinney.testing.explorer.written_collections import WrittenCollections
@@ -25,7 +24,6 @@ Act = Callable[..., object]
 Ran = tuple[Sequence[Outcome], Changes]  # how operations ended that ran one after the other, and what they changed
 KEPT_SECONDS = 60  # a prepared database becomes stale when its documents expire
 ALONE_SECONDS = 60
-MANY = 10_000  # documents in one reply
 
 
 class NeverEnds(AssertionError):
@@ -65,12 +63,8 @@ class PreparedDatabase:
     def _read(self, names: Sequence[str]) -> Documents:
         """Read all documents of these collections in one command."""
         found: dict[str, list[Document]] = {name: [] for name in names}
-        if names:
-            local = self.db.with_options(read_concern=ReadConcern("local"))
-            first, *others = names
-            unions = [{"$unionWith": {"coll": name, "pipeline": [_labelled(name)]}} for name in others]
-            for one in local[first].aggregate([_labelled(first), *unions], batchSize=MANY):
-                found[one["name"]].append(one["document"])
+        for one in read_each(self.db, names, _labelled) if names else ():
+            found[one["name"]].append(one["document"])
         return found
 
     def _change(self, name: str, found: Iterable[Document]) -> Change:
@@ -127,8 +121,8 @@ class PreparedDatabase:
             raise NeverEnds(f"{name} did not end in {ALONE_SECONDS} seconds, although nothing else ran") from None
 
 
-def _labelled(name: str) -> Document:
-    return {"$project": {"_id": 0, "name": {"$literal": name}, "document": "$$ROOT"}}
+def _labelled(name: str) -> list[Document]:
+    return [{"$project": {"_id": 0, "name": {"$literal": name}, "document": "$$ROOT"}}]
 
 
 def _encoded(documents: Iterable[Document]) -> dict[bytes, tuple[bytes, Document]]:
@@ -145,25 +139,24 @@ def _undoing(name: str, change: Change) -> list[Document]:
     new = [one for key, one in now.items() if key not in was]
     changed = [one for key, one in was.items() if key in now]
     deleted = [one for key, one in was.items() if key not in now]
-    return [*_deleting(name, new), *_replacing(name, changed), *_inserting(name, deleted)]
+    return _commands(name, new, changed, deleted)
 
 
 def _deleting_first(name: str, change: Change) -> list[Document]:
     """Return commands that undo a change and delete all changed documents first, so that no unique value conflicts."""
-    return [*_deleting(name, [*change.added, *change.removed]), *_inserting(name, change.removed)]
+    return _commands(name, [*change.added, *change.removed], [], change.removed)
 
 
-def _deleting(name: str, documents: Sequence[Document]) -> Iterator[Document]:
-    if documents:
-        yield {"delete": name, "deletes": [{"q": {"_id": one["_id"]}, "limit": 1} for one in documents]}
-
-
-def _replacing(name: str, documents: Sequence[Document]) -> Iterator[Document]:
-    if documents:
-        updates = [{"q": {"_id": one["_id"]}, "u": one} for one in documents]
-        yield {"update": name, "updates": updates, "bypassDocumentValidation": True}
-
-
-def _inserting(name: str, documents: Sequence[Document]) -> Iterator[Document]:
-    if documents:
-        yield {"insert": name, "documents": list(documents), "bypassDocumentValidation": True}
+def _commands(
+    name: str, deleted: Sequence[Document], replaced: Sequence[Document], inserted: Sequence[Document]
+) -> list[Document]:
+    """Return a command for each kind of write that there is."""
+    unchecked = {"bypassDocumentValidation": True}
+    deletes = [{"q": {"_id": one["_id"]}, "limit": 1} for one in deleted]
+    updates = [{"q": {"_id": one["_id"]}, "u": one} for one in replaced]
+    commands: list[tuple[Sequence[Document], Document]] = [
+        (deleted, {"delete": name, "deletes": deletes}),
+        (replaced, {"update": name, "updates": updates, **unchecked}),
+        (inserted, {"insert": name, "documents": list(inserted), **unchecked}),
+    ]
+    return [command for documents, command in commands if documents]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pymongo.monitoring import CommandListener, CommandStartedEvent
+from pymongo.monitoring import CommandStartedEvent
 
-from squinney.testing.commands import is_write
+from squinney.testing.commands import Starts, is_write
 
 
-class WrittenCollections(CommandListener):
+class WrittenCollections(Starts):
     """The names of the collections that clients wrote to."""
 
     def __init__(self) -> None:
@@ -24,12 +24,6 @@ class WrittenCollections(CommandListener):
             self.names.add(_target(command["pipeline"][-1]))
         elif is_write(name, command) and isinstance(command[name], str):
             self.names.add(command[name])
-
-    def succeeded(self, event: object) -> None:
-        pass
-
-    def failed(self, event: object) -> None:
-        pass
 
 
 def _target(stage: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure, PyMongoError
 
-from squinney.analytics.calendar import floor
+from squinney.analytics.calendar import EARLIEST, LATEST, floor
 from squinney.analytics.events import queries
 from squinney.analytics.events.documents import Event
 from squinney.analytics.events.partitions import CAPPED, EventPartitions, Events, Policy
@@ -89,9 +89,7 @@ class Readers:
             counts[of_row(row["_id"])] += row["count"]
         return counts
 
-    def streams(
-        self, read: Read, start: datetime | None = None, end: datetime | None = None
-    ) -> list[Iterable[Document]]:
+    def streams(self, read: Read, start: datetime = EARLIEST, end: datetime = LATEST) -> list[Iterable[Document]]:
         """Return the results of `read` per partition; an event that is being moved may appear in two of them."""
         if not self._partitions.policy().moving:
             return [read(partition, None) for partition in self._partitions.spanning(start, end)]

@@ -20,7 +20,7 @@ from pymongo.client_session import ClientSession
 
 from squinney import checks
 from squinney.analytics import rules
-from squinney.analytics.calendar import SIZES, Unit, floor, zone
+from squinney.analytics.calendar import EARLIEST, LATEST, SIZES, Unit, floor, zone
 from squinney.analytics.errors import Frozen
 from squinney.analytics.events.partitions import EVENTS, EventPartitions
 from squinney.analytics.hits.increments import retry_duplicates
@@ -280,11 +280,12 @@ class Rollups:
         return moved.matched_count == 1
 
     @operation(reads_only=True)
-    def collections(self, start: datetime | None = None, end: datetime | None = None) -> list[str]:
+    def collections(self, start: datetime = EARLIEST, end: datetime = LATEST) -> list[str]:
         """Return the names of the collections that may contain events from `start` to `end`."""
         if self.config.source != EVENTS:
             return [self.config.source]
-        return self._partitions.names_in_main_database(start, end)
+        # The collection in a day's own database has the main one's name, which would then be read twice.
+        return [partition.name for partition in self._partitions.spanning(start, end) if partition.database == self._db]
 
     @operation(reads_only=True)
     def frozen_before(self) -> datetime | None:

@@ -14,10 +14,9 @@ from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from squinney.analytics import EventLog, Hits, Point, Rollups
-from squinney.analytics.calendar import EARLIEST, LATEST, zone
+from squinney.analytics.calendar import EARLIEST, LATEST, STEPS, zone
 from squinney.analytics.events.documents import LONGEST_SITE
 from squinney.analytics.hits.documents import LONGEST_PAGE
-from squinney.analytics.hits.series import STEPS
 from squinney.analytics.surface.downloads import series_as_csv
 from squinney.clock import utcnow
 from squinney.http.charts import Bar, bar_chart, short

@@ -314,9 +314,9 @@ def test_a_buffer_is_bounded_after_a_flush_that_failed(own_hits: Hits, own_db: D
     conflict = {"errorCode": 112, "errorLabels": ["TransientTransactionError"]}
     buffered = BufferedHits(own_db, flush_after_seconds=3_600, most_documents=2, most_kept=2)
     buffered.record("s", "/a", AT)
+    recorder = threading.Timer(0.5, lambda: [buffered.record("s", page, AT) for page in ("/b", "/c")])
+    recorder.start()
     with failing(["update"], **conflict), pytest.raises(Busy), operation(2):
-        recorder = threading.Timer(0.5, lambda: [buffered.record("s", page, AT) for page in ("/b", "/c")])
-        recorder.start()
         buffered.flush()
     recorder.join()
     buffered.close()

@@ -6,6 +6,7 @@ import bz2
 import gc
 import gzip
 import io
+import lzma
 import os
 import subprocess
 from collections import Counter
@@ -153,6 +154,15 @@ def test_a_stream_stays_open(log: EventLog, pack) -> None:
     assert log.import_file(stream).counts.stored == 1
     gc.collect()
     assert not stream.closed
+
+
+@pytest.mark.parametrize("module", [gzip, bz2, lzma])
+def test_a_stream_that_the_caller_decompresses(log: EventLog, tmp_path: Path, module: Any) -> None:
+    """Regression: its beginning was compared with the compressed bytes of its file, and so seemed truncated."""
+    path = tmp_path / "access.log.packed"
+    path.write_bytes(module.compress((line(1) + line(2)).encode()))
+    with module.open(path) as stream:
+        assert log.import_file(stream).counts.stored == 2
 
 
 def test_a_growing_file_continues_from_its_checkpoint(log: EventLog, tmp_path: Path) -> None:

@@ -75,13 +75,10 @@ class Content:
 
     def head_is_unchanged(self) -> bool:
         """Return True if the file still begins with the head that was read, so it was not truncated meanwhile."""
-        if self._spool or self.compressed:
+        file = getattr(self._raw, "raw", self._raw)
+        if self.compressed or not isinstance(file, io.FileIO):  # only a file on disk can be truncated
             return True
-        try:
-            descriptor = self._raw.fileno()
-        except OSError:  # an in-memory stream
-            return True
-        return os.pread(descriptor, len(self.head), self._base + self._hole) == self.head
+        return os.pread(file.fileno(), len(self.head), self._base + self._hole) == self.head
 
     def is_continuation_of(self, source: Import) -> bool:
         """Return True if this can be the source's log: first lines and bytes before the checkpoint are the same.

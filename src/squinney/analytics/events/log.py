@@ -37,7 +37,6 @@ from squinney.patterns.paging import Page, page
 from squinney.transactions import Key, Plan, Transactions
 
 MOST_AT_ONCE = 10_000
-OTHER_SITE = -1  # in place of the status, for events of other sites when events are counted one by one
 MOST_A_PAGE = 1_000
 # A running import updates its record with every chunk, and each write may wait up to a minute for MongoDB.
 SILENT_SECONDS = 180
@@ -211,6 +210,7 @@ class EventLog:
             raise Invalid("source: a followed log is identified by its content, not by a name", field="source")
 
         def read(file: BinaryIO) -> Imported:
+            file.seek(0)
             return self.import_file(file, title=_title(path), **options)
 
         def is_known(file: BinaryIO) -> bool:
@@ -294,9 +294,9 @@ class EventLog:
             start,
             end,
             of_row=lambda status: int(status or 0),
-            of_event=lambda event: event.get("status") or 0 if site in (None, event.get("site", "")) else OTHER_SITE,
+            of_event=lambda event: event.get("status") or 0 if site in (None, event.get("site", "")) else None,
         )
-        return {status: count for status, count in sorted(counts.items()) if status != OTHER_SITE}
+        return dict(sorted(counts.items()))
 
     @operation(reads_only=True)
     def count(self) -> int:

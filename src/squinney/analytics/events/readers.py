@@ -59,17 +59,18 @@ class Readers:
         end: datetime,
         *,
         of_row: Callable[[Any], K],
-        of_event: Callable[[Event], K],
+        of_event: Callable[[Event], K | None],
     ) -> Counter[K]:
         """Return the number of events per group: the pipeline's `count` rows, summed over the partitions.
 
         While events move to or from a capped partition, some are in two partitions. Then the events are counted here
-        one by one. The count is repeated if a move began or ended meanwhile.
+        one by one, except those of no group. The count is repeated if a move began or ended meanwhile.
         """
         while True:
             policy = self._partitions.policy()
             if policy.moving and self._moves_capped(policy, start, end):
-                counts = Counter(of_event(event) for event in self.stream(queries.BETWEEN, start, end))
+                groups = map(of_event, self.stream(queries.BETWEEN, start, end))
+                counts = Counter(group for group in groups if group is not None)
             else:
                 counts = self._sum(pipeline, start, end, of_row)
             if self._partitions.policy() == policy:

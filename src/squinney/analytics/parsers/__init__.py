@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from squinney.analytics.errors import UnknownFormat
-from squinney.analytics.parsers.caddy import parse_caddy
-from squinney.analytics.parsers.fields import FIELDS, FieldMap, json_object
+from squinney.analytics.parsers.fields import FIELDS, FieldMap, json_object, parse_caddy
 from squinney.analytics.parsers.layouts import LAYOUTS, Layout, is_layout, parse_elb
 from squinney.analytics.parsers.lines import Malformed
 from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS

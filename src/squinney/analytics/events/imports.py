@@ -72,7 +72,11 @@ def import_stream(
 
     If another known log begins within the stream, the rest of the stream is imported as that log.
     """
-    report = _reporter(raw, progress)
+
+    def report(counts: Counts) -> None:
+        if progress:
+            progress(Progress(*_position(raw), counts))
+
     counts, notes, source = Counts(), dict[str, None](), None
     rest: BinaryIO | None = raw
     while rest is not None:
@@ -109,16 +113,13 @@ def _refuse_binary(head: bytes) -> None:
         raise NotALog("the file is not a log: it begins with bytes that are not text", field="path")
 
 
-def _reporter(raw: BinaryIO, progress: Callable[[Progress], None] | None) -> Callable[[Counts], None]:
-    if progress is None:
-        return lambda counts: None
+def _position(raw: BinaryIO) -> tuple[int, int | None]:
+    """Return how much of a file was read, and its size; zero and None if that is unknown."""
     try:
-        size = os.fstat(raw.fileno()).st_size or None
-        tell: Callable[[], int] = raw.tell if raw.seekable() else lambda: 0
+        at = raw.tell() if raw.seekable() else 0
+        return at, os.fstat(raw.fileno()).st_size or None if at else None
     except (OSError, ValueError, AttributeError):
-        size, tell = None, lambda: 0
-    report = progress
-    return lambda counts: report(Progress(tell(), size if tell() else None, counts))
+        return 0, None
 
 
 @dataclass

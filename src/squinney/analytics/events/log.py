@@ -162,6 +162,10 @@ class EventLog:
         stores no event twice.
         Raises: `Invalid`, `NotALog`, `UnknownFormat`, `ImportRunning`, `Unavailable`.
         """
+        concern = levels.write_concern(durability)
+        if not concern.acknowledged:
+            message = "durability: an import cannot fire and forget, because its checkpoints need acknowledged writes"
+            raise Invalid(message, field="durability")
         options = Options(
             name=None if source is None else checks.text(source, "source", least=1, most=500),
             title=title or source or _title(path),
@@ -169,7 +173,7 @@ class EventLog:
             format=format,
             field_map=field_map,
             fields=fields,
-            concern=levels.for_import(durability),
+            concern=concern,
             processes=checks.integer(processes, "processes", least=1, most=64),
             uri=uri,
             take_unterminated=take_unterminated,

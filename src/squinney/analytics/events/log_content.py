@@ -162,7 +162,8 @@ class _Spool(io.RawIOBase):
         """Read the kept bytes first, then the live stream."""
         found = self._kept.read(len(buffer))
         if not found:
-            found = _some(self._live, len(buffer))
+            # As soon as any bytes are available, because a pipe may be slow.
+            found = getattr(self._live, "read1", self._live.read)(len(buffer))
             if self._keeps:
                 self._kept.write(found)
         buffer[: len(found)] = found
@@ -171,8 +172,3 @@ class _Spool(io.RawIOBase):
     def stop_keeping(self) -> None:
         """Copy nothing from here on."""
         self._keeps = False
-
-
-def _some(live: Any, size: int) -> bytes:
-    """Return up to `size` bytes as soon as any are available, because a pipe may be slow."""
-    return bytes(live.read1(size) if hasattr(live, "read1") else live.read(size))

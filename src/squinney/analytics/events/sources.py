@@ -67,7 +67,9 @@ def begin(db: Db, content: Content, *, name: str | None, title: str, site: str, 
     similar = find(db, head, name)
     source = next((one for one in similar if name or content.is_continuation_of(one)), None)
     if source is not None:
-        _refuse_forgotten(source)
+        if source["state"] == FORGETTING:
+            message = f"{source['name']} is being forgotten; finish with `squinney analytics forget {source['_id']}`"
+            raise ImportRunning(message)
         if name is None and source["head_length"] < len(head) and not _grow(db, source, head):
             message = "another process is importing this source, or a log that began with the same lines; try again"
             raise ImportRunning(message)
@@ -82,12 +84,6 @@ def begin(db: Db, content: Content, *, name: str | None, title: str, site: str, 
     except DuplicateKeyError:  # another process created it at the same moment
         source = cast(Import, db["imports"].find_one({"_id": source["_id"]}))
     return source
-
-
-def _refuse_forgotten(source: Import) -> None:
-    if source["state"] == FORGETTING:
-        message = f"{source['name']} is being forgotten; finish with `squinney analytics forget {source['_id']}`"
-        raise ImportRunning(message)
 
 
 def _grow(db: Db, source: Import, head: bytes) -> bool:

@@ -163,5 +163,6 @@ def in_any(field: str, found: Sequence[Interval]) -> Document:
             ranges[-1][1] = max(ranges[-1][1], one.end)
         else:
             ranges.append([one.start, one.end])
-    filters = [{field: {"$gte": start, "$lt": end}} for start, end in ranges]
-    return filters[0] if len(filters) == 1 else {"$or": filters}
+    if len(ranges) > 1:
+        return {"$or": [{field: {"$gte": start, "$lt": end}} for start, end in ranges]}
+    return {field: {"$gte": ranges[0][0], "$lt": ranges[0][1]} if ranges else {"$in": []}}

@@ -272,7 +272,7 @@ class Rollups:
         if step.made_from is None:
             first, *others = self.collections(found[0].start, found[-1].end)
             return first, pipelines.from_events(self.config, found, run, into, others)
-        return f"{self.name}.{step.made_from}", pipelines.from_level(found, run, into)
+        return f"{self.name}.{step.made_from}", [*pipelines.summed(found), *pipelines.merged(run, into)]
 
     def _move_watermark(self, run: int, began: Timestamp, session: ClientSession) -> bool:
         latest = {"_id": self.name, "run": run}

@@ -80,9 +80,7 @@ class _Comparison:
         found = self._rollups.intervals_of(step, begins)
         since = self._frozen if step.made_from is None else None
         stored = {"_id.d": {"$in": [at for at in begins if since is None or at >= since]}, "value.count": {"$gt": 0}}
-        if not found:
-            first, raw = self._first, list[Document]([{"$match": {"_id": {"$in": []}}}])
-        elif self._frozen is None or step.made_from is None:
+        if self._frozen is None or step.made_from is None:
             first, raw = self._first, self._of_events(found)
         else:
             first, raw = f"{self._rollups.name}.{self._rollups.steps[0].level}", pipelines.summed(found)

@@ -174,8 +174,7 @@ def _bar(point: Point, chart: Chart) -> Bar:
 
 def _csv_query(chosen: Choice, chart: Chart) -> str:
     start, end = _bounds(chosen, chart)
-    values = {"site": chosen.site, "page": chosen.page, "time_zone": chosen.time_zone, "by": chart.unit}
-    return urlencode({**values, "start": start.isoformat(), "end": end.isoformat()})
+    return chosen.query(by=chart.unit, start=start.isoformat(), end=end.isoformat())
 
 
 def _rollup_chart(rollups: Rollups, chosen: Choice) -> Markup:

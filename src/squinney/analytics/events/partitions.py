@@ -58,11 +58,6 @@ class Policy:
     databases_used: bool = False
     moving: bool = False
 
-    @classmethod
-    def from_document(cls, document: Document | None) -> Policy:
-        """Return the stored policy, or the default one."""
-        return cls(**{name: value for name, value in (document or {}).items() if name in cls.__dataclass_fields__})
-
 
 @dataclass(frozen=True)
 class Failure:
@@ -83,10 +78,11 @@ class EventPartitions:
         self._known_until = float("-inf")
         self._ready = {self.db[EVENTS].full_name}
 
-    def policy(self, *, fresh: bool = False) -> Policy:
-        """Return the current policy, from the cache unless `fresh`."""
-        if fresh or time.monotonic() >= self._known_until:
-            self._policy = Policy.from_document(self.db["retention"].find_one({"_id": EVENTS}))
+    def policy(self) -> Policy:
+        """Return the current policy, or the one of at most `refresh_seconds` ago."""
+        if time.monotonic() >= self._known_until:
+            stored = self.db["retention"].find_one({"_id": EVENTS}) or {}
+            self._policy = Policy(**{name: stored[name] for name in Policy.__dataclass_fields__ if name in stored})
             self._known_until = time.monotonic() + self._refresh_seconds
         return self._policy
 
@@ -153,10 +149,6 @@ class EventPartitions:
             schema.apply(partition.database, [events_collection(partition.name, **options)])
             self._ready.add(partition.full_name)
         return partition
-
-    def forget(self, partition: Events) -> None:
-        """Create this partition again before its next use, because it was dropped."""
-        self._ready.discard(partition.full_name)
 
     def spanning(self, start: datetime = EARLIEST, end: datetime = LATEST) -> list[Events]:
         """Return the existing partitions that may contain events from `start` to `end`, the main one first."""

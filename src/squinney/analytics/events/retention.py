@@ -67,7 +67,7 @@ class Retention:
     @operation(reads_only=True)
     def policy(self) -> Policy:
         """Return the current policy."""
-        return self._partitions.policy(fresh=True)
+        return self._partitions.policy()
 
     @operation(SECONDS)
     def switch(
@@ -87,9 +87,7 @@ class Retention:
         Raises: `Invalid`; `Conflict` for a strategy that could delete events before roll-ups have counted them.
         """
         _check(strategy, unit, keep_seconds, size_bytes)
-        if strategy not in ("keep", "rotate") and self._db[RUNS].find_one({"config.source": EVENTS, "stopped": None}):
-            message = "strategy must be keep or rotate while roll-ups run: others delete events that are not counted"
-            raise Conflict(message, field="strategy")
+        self._require_no_roll_up(strategy)
         if strategy != "ttl":
             self._end_ttl()
         wanted: dict[str, Any] = {
@@ -102,7 +100,12 @@ class Retention:
         }
         if strategy == "rotate-databases":
             wanted["databases_used"] = True
-        self._db["retention"].update_one({"_id": EVENTS}, [{"$set": wanted}], upsert=True)
+        before = self._db["retention"].find_one_and_update({"_id": EVENTS}, [{"$set": wanted}], upsert=True)
+        try:
+            self._require_no_roll_up(strategy)
+        except Conflict:  # a roll-up was started at the same moment
+            self._db["retention"].replace_one({"_id": EVENTS}, before or {})
+            raise
         self._prepare(self.policy())
         self._move()
         return self.policy()
@@ -122,6 +125,11 @@ class Retention:
             done["dropped"] = self._drop_closed(done)
             done["closed"] = self._close()
         return +done
+
+    def _require_no_roll_up(self, strategy: Strategy) -> None:
+        if strategy not in ("keep", "rotate") and self._db[RUNS].find_one({"config.source": EVENTS, "stopped": None}):
+            message = "strategy must be keep or rotate while roll-ups run: others delete events that are not counted"
+            raise Conflict(message, field="strategy")
 
     def _prepare(self, policy: Policy) -> None:
         if policy.strategy == "ttl":
@@ -147,7 +155,7 @@ class Retention:
     def _move(self) -> int:
         """Move events into the policy's partitions, after all readers have noticed that events move."""
         moved, policy = 0, self.policy()
-        if has_misplaced_events(self._partitions, policy):
+        if any(partition.find_one({}, {"_id": 1}) for partition in _misplaced(self._partitions, policy)):
             self._db["retention"].update_one({"_id": EVENTS}, {"$set": {"moving": True}}, upsert=True)
             time.sleep(self._settle_seconds)
             policy = self.policy()
@@ -210,7 +218,6 @@ class Retention:
             partition.drop()
         else:
             self._db.client.drop_database(partition.database.name)
-        self._partitions.forget(partition)
         return True
 
 
@@ -236,11 +243,6 @@ def move_all(partitions: EventPartitions, policy: Policy) -> int:
     After a crash: some events are moved; call it again.
     """
     return sum(_move_from(partitions, partition, policy) for partition in _misplaced(partitions, policy))
-
-
-def has_misplaced_events(partitions: EventPartitions, policy: Policy) -> bool:
-    """Return True if there are events in partitions that the policy does not use."""
-    return any(partition.find_one({}, {"_id": 1}) is not None for partition in _misplaced(partitions, policy))
 
 
 def _misplaced(partitions: EventPartitions, policy: Policy) -> Iterator[Events]:

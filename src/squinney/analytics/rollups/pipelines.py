@@ -111,9 +111,11 @@ def _union(name: str, stages: list[Document]) -> Document:
     return {"$unionWith": {"coll": name, "pipeline": stages}}
 
 
-def touched(config: Config, match: Document, others: Sequence[str] = ()) -> list[Document]:
-    """Return the pipeline that finds the hours or quarters of UTC that contain matching events."""
-    match = {**match, config.time: {"$gte": EARLIEST, "$lt": LATEST, **match.get(config.time, {})}}
+def touched(
+    config: Config, match: Document, others: Sequence[str] = (), *, since: datetime | None = None
+) -> list[Document]:
+    """Return the pipeline that finds the hours or quarters of UTC that contain matching events, from `since` on."""
+    match = {**match, config.time: {"$gte": since or EARLIEST, "$lt": LATEST, **match.get(config.time, {})}}
     return [{"$match": match}, *union(others, match), {"$group": {"_id": slot(config)}}]
 
 

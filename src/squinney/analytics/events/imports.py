@@ -160,15 +160,15 @@ class _Run:
             self._after_checkpoint(self.source)
 
     def _importable(self, content: Content, found: Iterator[Chunk]) -> Iterator[Chunk]:
-        """Yield the chunks, except an unfinished line, and except what is read after the log was truncated."""
+        """Yield the chunks up to an unfinished line, which may grow, or until the log is truncated."""
         try:
             for chunk in found:
                 if not content.head_is_unchanged():  # this belongs to another log
                     return
-                if chunk.terminated or self._options.take_unterminated:
-                    yield chunk
-                else:
+                if not (chunk.terminated or self._options.take_unterminated):
                     self.notes.append(UNFINISHED)
+                    return
+                yield chunk
         except CutShort as error:
             self._damage = f"the compressed file is cut short or damaged ({error}); the readable lines are stored"
 

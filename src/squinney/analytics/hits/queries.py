@@ -42,37 +42,27 @@ def _hours_within(start: datetime, end: datetime) -> Document:
     return {"$cond": [whole_day, "$total", {"$sum": {"$map": {"input": hours, "as": "h", "in": "$$h.v"}}}]}
 
 
-def _top_pages(site: str, first_day: datetime, start: datetime, end: datetime, limit: int) -> list[Document]:
-    return [
+TOP_PAGES = Pipeline(
+    "hits.top-pages",
+    "hits.daily",
+    stages=lambda site, first_day, start, end, limit: [
         {"$match": _of_site(site, first_day, end)},
         {"$group": {"_id": "$metadata.page", "hits": {"$sum": _hours_within(start, end)}}},
         {"$match": {"hits": {"$gt": 0}}},
         {"$sort": {"hits": -1, "_id": 1}},
         {"$limit": limit},
-    ]
-
-
-TOP_PAGES = Pipeline(
-    "hits.top-pages",
-    "hits.daily",
-    stages=_top_pages,
+    ],
     example={**_SITE, "first_day": _START, "limit": 10},
     routing="few",
     reason=_ALL_PAGES,
 )
-
-
-def _site_total(site: str, first_day: datetime, start: datetime, end: datetime) -> list[Document]:
-    return [
-        {"$match": _of_site(site, first_day, end)},
-        {"$group": {"_id": None, "hits": {"$sum": _hours_within(start, end)}}},
-    ]
-
-
 SITE_TOTAL = Pipeline(
     "hits.site-total",
     "hits.daily",
-    stages=_site_total,
+    stages=lambda site, first_day, start, end: [
+        {"$match": _of_site(site, first_day, end)},
+        {"$group": {"_id": None, "hits": {"$sum": _hours_within(start, end)}}},
+    ],
     example={**_SITE, "first_day": _START},
     routing="few",
     reason=_ALL_PAGES,

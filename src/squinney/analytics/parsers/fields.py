@@ -38,14 +38,13 @@ class FieldMap:
     """A parser for JSON lines. A map such as `{"time": "timestamp", "path": "uri"}` overrides names in `ALIASES`."""
 
     def __init__(self, field_map: Mapping[str, str] | None = None) -> None:
-        unknown = set(field_map or {}) - set(FIELDS)
-        if unknown:
+        given = field_map or {}
+        if unknown := given.keys() - ALIASES.keys():
             message = f"field_map: {', '.join(sorted(unknown))} is not one of {', '.join(FIELDS)}"
             raise Invalid(message, field="field_map")
-        mapped = {name: (log_name,) for name, log_name in (field_map or {}).items()}
-        used = set((field_map or {}).values())
         self._names = {
-            name: mapped.get(name) or tuple(alias for alias in ALIASES[name] if alias not in used) for name in FIELDS
+            name: [given[name]] if name in given else [alias for alias in aliases if alias not in given.values()]
+            for name, aliases in ALIASES.items()
         }
 
     def __call__(self, line: str) -> Document:

@@ -213,10 +213,9 @@ def retention(
     """Show the policy for old events, or change it and move the events accordingly."""
     if strategy is None and (keep_days is not None or size_mb is not None):
         raise Invalid("--keep-days and --size-mb need a strategy", field="strategy")
-    if keep_days is not None and not 0 < keep_days < MOST_DAYS:
-        raise Invalid(f"--keep-days must be more than 0 and less than {MOST_DAYS:,}", field="keep-days")
-    if keep_days is not None and keep_days * 86_400 < LEAST_SECONDS:
-        raise Invalid(f"--keep-days must be at least {LEAST_SECONDS / 86_400:.5f}, a minute", field="keep-days")
+    if keep_days is not None and not LEAST_SECONDS / 86_400 <= keep_days < MOST_DAYS:
+        message = f"--keep-days must be at least {LEAST_SECONDS / 86_400:.5f}, a minute, and less than {MOST_DAYS:,}"
+        raise Invalid(message, field="keep-days")
     if strategy == "ttl" and keep_days is None:
         raise Invalid("ttl needs --keep-days, the age at which events are deleted", field="keep-days")
     if strategy == "capped" and size_mb is None:

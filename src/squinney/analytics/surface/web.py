@@ -17,7 +17,7 @@ from squinney.analytics import EventLog, Hits, Point, Rollups
 from squinney.analytics.calendar import EARLIEST, LATEST, STEPS, zone
 from squinney.analytics.events.documents import LONGEST_SITE
 from squinney.analytics.hits.documents import LONGEST_PAGE
-from squinney.analytics.surface.downloads import series_as_csv
+from squinney.analytics.surface.api import series_as_csv
 from squinney.clock import utcnow
 from squinney.http.charts import Bar, bar_chart, short
 from squinney.http.dependencies import service

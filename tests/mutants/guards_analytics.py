@@ -6,15 +6,15 @@ from tests.mutants.guard import guards_of
 
 _import = guards_of("squinney.analytics.events.imports", "tests/systems/analytics/test_imports.py")
 _content = guards_of("squinney.analytics.events.log_content", "tests/systems/analytics/test_imports.py")
-_reading = guards_of("squinney.analytics.events.reading", "tests/systems/analytics/test_imports.py")
+_sources = guards_of("squinney.analytics.events.sources", "tests/systems/analytics/test_imports.py")
 _store = guards_of("squinney.analytics.events.storing", "tests/systems/analytics/test_imports.py")
 _GUARDS = "tests/systems/analytics/test_guards.py::"
 
 GUARDS = [
     _import(
         "a checkpoint moves only if its offset is unchanged",
-        '{"_id": self._source["_id"], "offset": chunk.offset, "state"',
-        '{"_id": self._source["_id"], "state"',
+        '{"_id": self.source["_id"], "offset": chunk.offset, "state"',
+        '{"_id": self.source["_id"], "state"',
         _GUARDS + "test_the_slower_of_two_imports_of_one_source_counts_nothing",
     ),
     _import(
@@ -25,8 +25,8 @@ GUARDS = [
     ),
     _import(
         "an import sets its final state only if its offset is unchanged",
-        '{"_id": self._source["_id"], "offset": self._source["offset"]},\n                {"$set": {"state": state}}',
-        '{"_id": self._source["_id"]},\n                {"$set": {"state": state}}',
+        '{"_id": self.source["_id"], "offset": self.source["offset"]},\n                {"$set": {"state": state}}',
+        '{"_id": self.source["_id"]},\n                {"$set": {"state": state}}',
         _GUARDS + "test_an_overtaken_import_does_not_set_the_state_to_done",
     ),
     _content(
@@ -41,17 +41,17 @@ GUARDS = [
         "                    self._checkpoint(pending.pop())\n",
         "test_the_fields_of_a_log_may_change_between_chunks",
     ),
-    _import("a binary file is refused", "    _refuse_binary(content.head)\n", "", "test_a_binary_file_is_refused"),
-    _reading(
+    _import("a binary file is refused", "        _refuse_binary(content.head)\n", "", "test_a_binary_file_is_refused"),
+    _sources(
         "a known log is found after a line that is too long",
-        "            stop = find_stop(whole + end, offset)\n",
-        "            stop = find_stop(whole + end, offset) if more else None\n",
+        "(at or not self._at_first_line)",
+        "not at and not self._at_first_line",
         "test_a_known_log_after_a_line_that_is_too_long_is_stored_once",
     ),
     _import(
         "the readable lines of a damaged file are stored",
-        "        except CutShort as error:\n            note",
-        "        except ZeroDivisionError as error:\n            note",
+        "        except CutShort as error:\n            self._damage",
+        "        except ZeroDivisionError as error:\n            self._damage",
         "test_the_readable_lines_of_a_truncated_gzip_are_stored",
     ),
     _store(

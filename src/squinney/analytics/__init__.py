@@ -8,11 +8,10 @@ from squinney.analytics.events.documents import LOG_COLLECTIONS, Event, Import, 
 from squinney.analytics.events.imports import Imported, Progress
 from squinney.analytics.events.log import EventLog, Recorded
 from squinney.analytics.events.retention import Retention
-from squinney.analytics.figures import figures
 from squinney.analytics.forgetting import forget
 from squinney.analytics.hits import queries as hit_queries
 from squinney.analytics.hits.buffered import BufferedHits
-from squinney.analytics.hits.documents import HIT_COLLECTIONS
+from squinney.analytics.hits.documents import DAILY_HITS, HIT_COLLECTIONS
 from squinney.analytics.hits.feed import feed_hits
 from squinney.analytics.hits.hits import Hits
 from squinney.analytics.hits.series import Point
@@ -26,6 +25,7 @@ from squinney.analytics.shard_advice import Advice, advise_shard_key
 from squinney.analytics.visits.documents import VISIT_COLLECTIONS
 from squinney.analytics.visits.sessions import Sessions
 from squinney.mongo.schema import Db
+from squinney.system import counts_of
 from squinney.transactions import Transactions
 
 COLLECTIONS = [*LOG_COLLECTIONS, *HIT_COLLECTIONS, *ROLLUP_COLLECTIONS, *VISIT_COLLECTIONS]
@@ -42,6 +42,12 @@ def build(db: Db, transactions: Transactions | None = None) -> dict[str, Any]:
         "retention": Retention(db),
         "sessions": Sessions(db),
     }
+
+
+def figures(db: Db) -> dict[str, int]:
+    """Return the counts on the home page, estimated from collection metadata, so the amount of data does not matter."""
+    counts = counts_of({"sources": "imports", "pages counted": DAILY_HITS})
+    return {"events": EventLog(db).count(), **counts(db)}
 
 
 __all__ = [

@@ -8,7 +8,7 @@ from collections import Counter
 from squinney.analytics.events.retention import Retention
 from squinney.analytics.rollups.rollups import Rollups
 from squinney.analytics.visits.sessions import Sessions
-from squinney.errors import Conflict
+from squinney.errors import Conflict, Invalid
 from squinney.mongo.schema import Db
 from squinney.patterns.jobs import Job
 
@@ -27,7 +27,7 @@ def roll_up(db: Db) -> Counter[str]:
     for rollups in Rollups.registered(db):
         try:
             done[rollups.name] = sum(rollups.run().buckets.values())
-        except Conflict as error:  # just stopped, or an operator must decide; the other roll-ups still run
+        except (Conflict, Invalid) as error:  # just stopped, or an operator must decide; the other roll-ups still run
             log.warning("roll-up %s did not run: %s", rollups.name, error.message)
             done[f"{rollups.name} refused"] += 1
     return done

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from bson.timestamp import Timestamp
@@ -84,14 +85,12 @@ def _streams(events: Iterable[Document]) -> list[list[Document]]:
 
     The arrival order of imported events says nothing: it depends on how the import's threads were scheduled.
     """
-    streams: dict[str, list[Document]] = defaultdict(list)
-    for event in events:
-        streams[source_of(event["_id"])].append(event)
-    return [sorted(stream, key=_position_in_stream) for stream in streams.values()]
 
+    def position(event: Document) -> tuple[str, Timestamp, Any]:
+        source = source_of(event["_id"])
+        return source, Timestamp(0, 0) if source else event["arrived"], event["_id"]
 
-def _position_in_stream(event: Document) -> tuple[Timestamp, Any]:
-    return Timestamp(0, 0) if source_of(event["_id"]) else event["arrived"], event["_id"]
+    return [list(stream) for _, stream in groupby(sorted(events, key=position), lambda event: position(event)[0])]
 
 
 def _checked(key: Any) -> Key:
@@ -110,19 +109,9 @@ def _rated(key: Key, events: Sequence[Document], streams: Sequence[Sequence[Docu
     routed = tuple(query.name for query in QUERIES if _routes(key, query(**query.example)))
     broadcast = tuple(query.name for query in QUERIES if query.name not in routed)
     share = count / len(events)
+    shown = ", ".join(map(str, hottest))
     verdict, reason = _verdict(monotonic, share, len(values), routed)
-    return Advice(
-        key,
-        len(events),
-        len(values),
-        share,
-        ", ".join(map(str, hottest)),
-        monotonic,
-        routed,
-        broadcast,
-        verdict,
-        reason,
-    )
+    return Advice(key, len(events), len(values), share, shown, monotonic, routed, broadcast, verdict, reason)
 
 
 def _verdict(monotonic: bool, share: float, cardinality: int, routed: tuple[str, ...]) -> tuple[str, str]:

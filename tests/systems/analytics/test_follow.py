@@ -157,6 +157,30 @@ def test_rotations_while_nobody_follows(log: EventLog, writer: Writer, compress:
     assert len(log.imports().items) == 3
 
 
+def test_a_rotated_log_is_compressed_just_before_it_is_read(log: EventLog, writer: Writer) -> None:
+    """Regression: following ended when a rotated log was gone under the name it had a moment before."""
+    stop = threading.Event()
+    writer.write()
+    log.import_file(writer.path)
+    for _ in range(2):
+        writer.write()
+        rotate(writer)
+    writer.write()
+
+    def compress(_: object) -> None:
+        if (first := writer.path.with_name("access.log.1")).exists():
+            first.with_name("access.log.1.gz").write_bytes(gzip.compress(first.read_bytes()))
+            first.unlink()
+
+    options = {"stop": stop, "poll_seconds": 0.02, "on_import": compress}
+    thread = threading.Thread(target=log.follow, args=(writer.path,), kwargs=options)
+    thread.start()
+    wait_for(log, range(writer.written))
+    stop.set()
+    thread.join()
+    assert len(log.imports().items) == 3
+
+
 def test_rotations_while_mongodb_is_away(own_db: Db, failing: Failing, writer: Writer) -> None:
     apply(own_db, COLLECTIONS)
     log, stop = EventLog(own_db), threading.Event()

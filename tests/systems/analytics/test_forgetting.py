@@ -24,6 +24,7 @@ from squinney.analytics import (
     verify,
 )
 from squinney.analytics.errors import ImportRunning, UnknownSource
+from squinney.analytics.jobs import roll_up
 from squinney.analytics.surface.cli_logs import columns
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
@@ -92,6 +93,11 @@ def test_documents_without_an_arrival_are_refused(analytics_db: Db) -> None:
     analytics_db["orders_made"].insert_one({"userid": "ann", "length": 1, "ts": MAY})
     with pytest.raises(Invalid, match="orders_made have no `arrived`"):
         Rollups(analytics_db, "orders_made").run()
+    others = Rollups(analytics_db, key="path", value="bytes", time="time", name="page_bytes")
+    others.run()
+    EventLog(analytics_db).record({"time": MAY, "path": "/", "bytes": 1})
+    done = roll_up(analytics_db)  # regression: the job ended at the refused roll-up
+    assert (done["rollups refused"], len(others.read("daily", "/", MAY, JUNE))) == (1, 1)
 
 
 @pytest.mark.parametrize(

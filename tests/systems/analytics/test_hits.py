@@ -309,6 +309,35 @@ def test_a_buffer_that_cannot_be_written_is_bounded(analytics_db: Db) -> None:
     assert found == {"/a": 4, "/b": 2, "/c": 2}
 
 
+def test_a_buffer_is_bounded_after_a_flush_that_failed(own_hits: Hits, own_db: Db, failing: Any) -> None:
+    """Regression: what the flush gave back was added to the hits recorded meanwhile, without a limit."""
+    conflict = {"errorCode": 112, "errorLabels": ["TransientTransactionError"]}
+    buffered = BufferedHits(own_db, flush_after_seconds=3_600, most_documents=2, most_kept=2)
+    buffered.record("s", "/a", AT)
+    recorder = threading.Timer(0.5, lambda: [buffered.record("s", page, AT) for page in ("/b", "/c")])
+    recorder.start()
+    with failing(["update"], **conflict), pytest.raises(Busy), operation(2):
+        buffered.flush()
+    recorder.join()
+    buffered.close()
+    assert (own_db["hits.daily"].count_documents({}), buffered.lost) == (2, 1)
+
+
+def test_every_close_waits_for_the_flush(analytics_db: Db) -> None:
+    """Regression: a second SIGTERM ended the process while the first one was still flushing."""
+    buffered = BufferedHits(analytics_db, flush_after_seconds=3_600)
+    buffered.record("s", "/a", AT)
+    closing = [threading.Thread(target=buffered.close) for _ in range(2)]
+    with buffered._flushing:  # as if MongoDB did not answer
+        for thread in closing:
+            thread.start()
+            thread.join(0.2)
+        assert all(thread.is_alive() for thread in closing)
+    for thread in closing:
+        thread.join()
+    assert analytics_db["hits.daily"].find_one()["total"] == 1
+
+
 def test_buffered_hits_of_many_threads_all_arrive(hits: Hits, analytics_db: Db) -> None:
     with BufferedHits(analytics_db, flush_after_seconds=0.05, most_documents=5) as buffered:
 

@@ -6,6 +6,7 @@ import bz2
 import gc
 import gzip
 import io
+import lzma
 import os
 import subprocess
 from collections import Counter
@@ -20,7 +21,7 @@ from tests.systems.analytics.conftest import JUNE, MAY, line
 
 from squinney.analytics import EventLog, Import
 from squinney.analytics.errors import ImportRunning, NotALog
-from squinney.analytics.events import imports, sources
+from squinney.analytics.events import imports, reading, sources
 from squinney.analytics.events.log_content import Content
 from squinney.analytics.events.partitions import EventPartitions
 from squinney.clock import utcnow
@@ -155,6 +156,15 @@ def test_a_stream_stays_open(log: EventLog, pack) -> None:
     assert not stream.closed
 
 
+@pytest.mark.parametrize("module", [gzip, bz2, lzma])
+def test_a_stream_that_the_caller_decompresses(log: EventLog, tmp_path: Path, module: Any) -> None:
+    """Regression: its beginning was compared with the compressed bytes of its file, and so seemed truncated."""
+    path = tmp_path / "access.log.packed"
+    path.write_bytes(module.compress((line(1) + line(2)).encode()))
+    with module.open(path) as stream:
+        assert log.import_file(stream).counts.stored == 2
+
+
 def test_a_growing_file_continues_from_its_checkpoint(log: EventLog, tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     for size in (1, 3, 30):
@@ -218,6 +228,27 @@ def test_a_line_that_is_too_long_and_still_grows_is_one_line(
     assert [event["bytes"] for event in log.between(MAY, JUNE)] == [1, 3]
     (source,) = log.imports().items
     assert source["rejected"] == (2 if take_unterminated else 1)
+
+
+def test_a_line_that_is_too_long_grows_while_it_is_read(
+    log: EventLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: what was read after the unfinished line did not begin at the checkpoint: `ImportRunning`."""
+    path = tmp_path / "access.log"
+    path.write_text(line(1) + "x" * 70_000)
+    real = reading._skip_line
+
+    def skip_and_grow(*args: Any) -> Any:
+        skipped = real(*args)
+        with path.open("a") as file:
+            file.write("x\n" + line(2))
+        return skipped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "_skip_line", skip_and_grow)
+        assert log.import_file(path).counts.stored == 1
+    log.import_file(path)
+    assert [event["bytes"] for event in log.between(MAY, JUNE)] == [1, 2]
 
 
 def test_a_lone_surrogate_stops_no_import(log: EventLog) -> None:

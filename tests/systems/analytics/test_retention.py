@@ -361,6 +361,19 @@ def test_with_roll_ups_only_keep_and_rotate_are_accepted(analytics_db: Db, reten
     retention.switch("rotate")
 
 
+def test_a_roll_up_that_starts_during_a_switch_ends_the_switch(
+    analytics_db: Db, retention: Retention, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: both succeeded, and events could be deleted before they were counted."""
+    rollups = Rollups(analytics_db, key="path", value="bytes", time="time")
+    retention.switch("rotate", unit="month")
+    before = retention.policy()
+    monkeypatch.setattr(Retention, "_end_ttl", lambda _: rollups.run())
+    with pytest.raises(Conflict, match="keep or rotate"):
+        retention.switch("capped", size_bytes=100_000)
+    assert retention.policy() == before
+
+
 def test_a_roll_up_refused_because_of_retention_is_not_started(analytics_db: Db, retention: Retention) -> None:
     retention.switch("ttl", keep_seconds=86_400)
     with pytest.raises(Conflict, match="keep or rotate"):

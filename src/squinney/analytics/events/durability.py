@@ -26,15 +26,3 @@ def write_concern(durability: Any) -> WriteConcern:
         return LEVELS[durability]
     message = f"durability must be one of {', '.join(LEVELS)}, or a number of members from 1 to 50"
     raise Invalid(message, field="durability")
-
-
-def for_import(durability: Any) -> WriteConcern:
-    """Return the write concern for an import, which must be acknowledged.
-
-    Raises: `Invalid`; also for fire-and-forget.
-    """
-    concern = write_concern(durability)
-    if not concern.acknowledged:
-        message = "durability: an import cannot fire and forget, because its checkpoints need acknowledged writes"
-        raise Invalid(message, field="durability")
-    return concern

@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 SILENT_SECONDS = 300.0
 ENDINGS = ("", ".gz", ".bz2", ".xz", ".zst")
 
-# Imports the new lines of an open log, from its checkpoint on.
+# Imports the new lines of an open log, from its checkpoint on, wherever the file's position is.
 Read = Callable[[BinaryIO], Imported]
 # Returns True if an open log, or its beginning, was imported before.
 IsKnown = Callable[[BinaryIO], bool]
@@ -45,9 +45,8 @@ class Follower:
         self._read = read
         self._is_known = is_known
         self._on_import = on_import
-        self._file: BinaryIO | None = None
-        self._seen: tuple[int, int] | None = None
-        self._replaced: list[_Replaced] = []
+        self._current: _OpenLog | None = None
+        self._replaced: list[_OpenLog] = []
         self._source: str | None = None
 
     def run(self, stop: threading.Event, poll_seconds: float) -> None:
@@ -56,42 +55,40 @@ class Follower:
             while not stop.is_set():
                 try:
                     self.poll()
-                except (Unavailable, ImportRunning) as error:
-                    log.warning("following %s is waiting: %s", self._path, error.message)
-                    self._seen = None
+                # A rotated log may be renamed or compressed just before it is opened.
+                except (Unavailable, ImportRunning, FileNotFoundError) as error:
+                    log.warning("following %s is waiting: %s", self._path, error)
+                    for one in self._open_logs():
+                        one.seen = None
                 stop.wait(poll_seconds)
             self.poll()
         finally:
-            for file in (self._file, *(old.file for old in self._replaced)):
-                if file:
-                    file.close()
+            for one in self._open_logs():
+                one.file.close()
+
+    def _open_logs(self) -> list[_OpenLog]:
+        return [self._current, *self._replaced] if self._current else self._replaced
 
     def poll(self) -> None:
         """Import the lines that are new since the last call."""
-        if self._file and self._is_replaced(self._file):
-            self._replaced.append(_Replaced(self._file))
-            self._file, self._seen = None, None
-        self._read_replaced()
-        if self._file is None and self._path.exists():
-            self._catch_up()
-            self._file = self._opened()
-        if self._file and self._has_changed(self._file):
-            self._import(self._file)
-
-    def _read_replaced(self) -> None:
+        if self._current and self._is_replaced(self._current.file):
+            self._replaced.append(self._current)
+            self._current = None
         for old in list(self._replaced):
-            state = os.fstat(old.file.fileno())
-            if (state.st_size, state.st_mtime_ns) != old.seen:
-                old.file.seek(0)
+            if old.has_changed():
                 self._notify(self._read(old.file))
-                old.seen, old.since = (state.st_size, state.st_mtime_ns), time.monotonic()
             elif time.monotonic() - old.since > SILENT_SECONDS:
                 old.file.close()
                 self._replaced.remove(old)
+        if self._current is None and self._path.exists():
+            self._catch_up()
+            self._current = self._opened()
+        if self._current and self._current.has_changed():
+            self._import(self._current.file)
 
-    def _opened(self) -> BinaryIO | None:
+    def _opened(self) -> _OpenLog | None:
         try:
-            return self._path.open("rb")
+            return _OpenLog(self._path.open("rb"))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -105,14 +102,7 @@ class Follower:
         opened = os.fstat(file.fileno())
         return (now.st_dev, now.st_ino) != (opened.st_dev, opened.st_ino)
 
-    def _has_changed(self, file: BinaryIO) -> bool:
-        state = os.fstat(file.fileno())
-        now = (state.st_size, state.st_mtime_ns)
-        changed, self._seen = now != self._seen, now
-        return changed
-
     def _import(self, file: BinaryIO) -> None:
-        file.seek(0)
         imported = self._read(file)
         source = imported.source["_id"] if imported.source else None
         if self._source and source != self._source:
@@ -160,12 +150,21 @@ class Follower:
 
 
 @dataclass
-class _Replaced:
-    """A log that was replaced by a new file, and that the server may still write to."""
+class _OpenLog:
+    """An open log. One that was replaced by a new file is kept, as the server may still write to it."""
 
     file: BinaryIO
     seen: tuple[int, int] | None = None
-    since: float = field(default_factory=time.monotonic)
+    since: float = 0.0
+
+    def has_changed(self) -> bool:
+        """Return True if the file was written to since the last call."""
+        state = os.fstat(self.file.fileno())
+        now = state.st_size, state.st_mtime_ns
+        if now == self.seen:
+            return False
+        self.seen, self.since = now, time.monotonic()
+        return True
 
 
 def _is_readable(path: Path) -> bool:

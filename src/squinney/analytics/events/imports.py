@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from itertools import chain
 from typing import BinaryIO, cast
 
@@ -73,61 +72,33 @@ def import_stream(
 
     If another known log begins within the stream, the rest of the stream is imported as that log.
     """
-    report = _reporter(raw, progress)
-    parts: list[Imported] = []
+
+    def report(counts: Counts) -> None:
+        if progress:
+            progress(Progress(*_position(raw), counts))
+
+    counts, notes, source = Counts(), dict[str, None](), None
     rest: BinaryIO | None = raw
     while rest is not None:
-        imported, rest = _import_log(partitions, rest, options, report, after_checkpoint, clock)
-        parts.append(imported)
-    return _combined(parts)
-
-
-def _combined(parts: list[Imported]) -> Imported:
-    """Combine the results of a stream's logs; drop the note "imported before" if any of them had new lines."""
-    counts = sum((part.counts for part in parts), Counts())
-    notes = dict.fromkeys(note for part in parts for note in part.note.split("; ") if note)
+        content = Content(rest)
+        if not content.head:
+            notes["it is empty"] = None
+            break
+        _refuse_binary(content.head)
+        with operation(60):
+            source = sources.begin(
+                partitions.db, content, name=options.name, title=options.title, site=options.site, clock=clock
+            )
+        stream = content.read_from(source["offset"])
+        joined = None if options.name or raw.seekable() else JoinedLogs(partitions.db, stream, source)
+        found = chunks(cast(BinaryIO, joined) or stream, source["offset"], size=options.chunk_bytes)
+        run = _Run(partitions, source, options, clock, after_checkpoint, report)
+        run.store_all(content, found)
+        source, counts, rest = run.source, counts + run.counts, joined.next_log if joined else None
+        notes |= dict.fromkeys([*run.notes, JOINED] if rest else run.notes)
     if counts.lines:
         notes.pop(ALREADY_IMPORTED, None)
-    return Imported(parts[-1].source, counts, "; ".join(notes))
-
-
-def _import_log(
-    partitions: EventPartitions,
-    raw: BinaryIO,
-    options: Options,
-    report: Callable[[Counts], None],
-    after_checkpoint: Callable[[Import], None] | None,
-    clock: Clock,
-) -> tuple[Imported, BinaryIO | None]:
-    """Import one log of the stream; return its result and the rest of the stream."""
-    content = Content(raw)
-    if not content.head:
-        return Imported(None, note="it is empty"), None
-    _refuse_binary(content.head)
-    with operation(60):
-        source = sources.begin(
-            partitions.db, content, name=options.name, title=options.title, site=options.site, clock=clock
-        )
-    offset = source["offset"]
-    stream = content.read_from(offset)
-    unfinished: list[int] = []
-    joined = None if options.name or raw.seekable() else JoinedLogs(partitions.db, stream, source)
-    read = joined.chunks if joined else partial(chunks, stream, offset)
-    found = read(take_unterminated=options.take_unterminated, size=options.chunk_bytes, unfinished=unfinished)
-    run = _Run(partitions, source, options, clock, after_checkpoint, report)
-    imported = run.store_all(_until_truncated(content, found))
-    next_log = joined.next_log if joined else None
-    unfinished_note = UNFINISHED if unfinished and not imported.note.startswith("the compressed") else ""
-    notes = imported.note, unfinished_note, JOINED if next_log else ""
-    return replace(imported, note="; ".join(filter(None, notes))), next_log
-
-
-def _until_truncated(content: Content, found: Iterator[Chunk]) -> Iterator[Chunk]:
-    """Yield the chunks until the log is truncated; what is read after that belongs to another log."""
-    for chunk in found:
-        if not content.head_is_unchanged():
-            return
-        yield chunk
+    return Imported(source, counts, "; ".join(notes))
 
 
 def is_known(db: Db, raw: BinaryIO) -> bool:
@@ -142,16 +113,13 @@ def _refuse_binary(head: bytes) -> None:
         raise NotALog("the file is not a log: it begins with bytes that are not text", field="path")
 
 
-def _reporter(raw: BinaryIO, progress: Callable[[Progress], None] | None) -> Callable[[Counts], None]:
-    if progress is None:
-        return lambda counts: None
+def _position(raw: BinaryIO) -> tuple[int, int | None]:
+    """Return how much of a file was read, and its size; zero and None if that is unknown."""
     try:
-        size = os.fstat(raw.fileno()).st_size or None
-        tell: Callable[[], int] = raw.tell if raw.seekable() else lambda: 0
+        at = raw.tell() if raw.seekable() else 0
+        return at, os.fstat(raw.fileno()).st_size or None if at else None
     except (OSError, ValueError, AttributeError):
-        size, tell = None, lambda: 0
-    report = progress
-    return lambda counts: report(Progress(tell(), size if tell() else None, counts))
+        return 0, None
 
 
 @dataclass
@@ -159,63 +127,67 @@ class _Run:
     """Stores a source's chunks and moves its checkpoint."""
 
     _partitions: EventPartitions
-    _source: Import
+    source: Import
     _options: Options
     _clock: Clock
     _after_checkpoint: Callable[[Import], None] | None
     _report: Callable[[Counts], None]
-    _counts: Counts = field(default_factory=Counts)
+    counts: Counts = field(default_factory=Counts)
+    notes: list[str] = field(default_factory=list)
+    _damage: str = ""
 
     def __post_init__(self) -> None:
-        self._format = self._source["format"] if self._options.format == "auto" else self._options.format
+        self._format = self.source["format"] if self._options.format == "auto" else self._options.format
 
-    def store_all(self, found: Iterator[Chunk]) -> Imported:
+    def store_all(self, content: Content, found: Iterator[Chunk]) -> None:
         """Store every chunk, move the checkpoint after each one, and set the source's final state."""
-        note = ""
         try:
-            self._store_chunks(found)
-        except CutShort as error:
-            note = f"the compressed file is cut short or damaged ({error}); the readable lines are stored"
+            self._store_chunks(self._importable(content, found))
         except ImportRunning:  # the other import sets the state
             raise
         except BaseException:
             with suppress(SquinneyError, PyMongoError):
                 self._finished(INTERRUPTED)
             raise
-        self._source = self._finished("incomplete" if note else "done")
-        if not note and self._counts.lines and not self._counts.stored:
-            note = "none of its lines is an event: is this a log?"
-        if not self._counts.lines and self._after_checkpoint:
-            self._after_checkpoint(self._source)
-        if not self._counts.lines and not note:
-            note = ALREADY_IMPORTED
-        return Imported(self._source, self._counts, note)
+        self.source = self._finished("incomplete" if self._damage else "done")
+        if self._damage:
+            self.notes.append(self._damage)
+        elif not self.counts.lines:
+            self.notes.insert(0, ALREADY_IMPORTED)
+        elif not self.counts.stored:
+            self.notes.insert(0, "none of its lines is an event: is this a log?")
+        if not self.counts.lines and self._after_checkpoint:
+            self._after_checkpoint(self.source)
+
+    def _importable(self, content: Content, found: Iterator[Chunk]) -> Iterator[Chunk]:
+        """Yield the chunks up to an unfinished line, which may grow, or until the log is truncated."""
+        try:
+            for chunk in found:
+                if not content.head_is_unchanged():  # this belongs to another log
+                    return
+                if not (chunk.terminated or self._options.take_unterminated):
+                    self.notes.append(UNFINISHED)
+                    return
+                yield chunk
+        except CutShort as error:
+            self._damage = f"the compressed file is cut short or damaged ({error}); the readable lines are stored"
 
     def _store_chunks(self, found: Iterator[Chunk]) -> None:
+        """Keep the workers busy, and wait for the oldest chunk first: checkpoints move in the file's order."""
         first = next(found, None)
         if first is None:
             return
         self._choose_format(first)
-        with self._workers() as workers:
-            self._store_in_order(workers, chain([first], found))
-
-    def _store_in_order(self, workers: ImportWorkers, found: Iterator[Chunk]) -> None:
-        """Keep the workers busy, and wait for the oldest chunk first: checkpoints move in the file's order."""
         pending: deque[PendingChunk] = deque()
-        next_line = self._source["lines"] + 1
-        broken: CutShort | None = None
-        try:
-            for chunk in map(self._with_header, found):
+        next_line = self.source["lines"] + 1
+        with self._workers() as workers:
+            for chunk in map(self._with_header, chain([first], found)):
                 pending.append(workers.store(chunk, next_line))
                 next_line += chunk.lines.count(b"\n") if not chunk.too_long and chunk.terminated else 1
                 if len(pending) > workers.max_pending:
                     self._checkpoint(pending.popleft())
-        except CutShort as error:
-            broken = error
-        while pending:
-            self._checkpoint(pending.popleft())
-        if broken:
-            raise broken
+            while pending:
+                self._checkpoint(pending.popleft())
 
     def _choose_format(self, first: Chunk) -> None:
         if self._format or self._options.field_map:
@@ -232,14 +204,14 @@ class _Run:
         return chunk
 
     def _workers(self) -> ImportWorkers:
-        source = self._source["_id"]
-        where = OF_SOURCE(source=source, after=self._source["offset"])
+        source = self.source["_id"]
+        where = OF_SOURCE(source=source, after=self.source["offset"])
         with operation(60):
             stored = [event for partition in self._partitions.spanning() for event in partition.find(where, {"_id": 1})]
         known = {sources.offset_in(event["_id"]) for event in stored}
-        options = replace(self._options, format=self._format or "auto", site=self._source["site"])
+        options = replace(self._options, format=self._format or "auto", site=self.source["site"])
         job = Job(source, self._partitions.db.name, known, options)
-        return ImportWorkers(Storer(self._partitions, job, bool(self._source.get("unterminated"))))
+        return ImportWorkers(Storer(self._partitions, job, bool(self.source.get("unterminated"))))
 
     def _checkpoint(self, pending: PendingChunk) -> None:
         """Wait for a chunk and move the checkpoint after it, unless another process has moved the checkpoint.
@@ -247,13 +219,13 @@ class _Run:
         Atomic: one update, whose filter contains the old offset.
         """
         chunk, counts = pending.chunk, pending.counts()
-        unchanged = {"_id": self._source["_id"], "offset": chunk.offset, "state": {"$ne": sources.FORGETTING}}
+        unchanged = {"_id": self.source["_id"], "offset": chunk.offset, "state": {"$ne": sources.FORGETTING}}
         moved = {
             "offset": chunk.end,
             "state": "running",
             "format": last_header(chunk) if chunk.header else self._format,
             "unterminated": not chunk.terminated,
-            "chain": chained(self._source.get("chain"), chunk),
+            "chain": chained(self.source.get("chain"), chunk),
             "tail": tail_of(chunk),
             "updated_at": self._clock(),
         }
@@ -262,21 +234,21 @@ class _Run:
                 unchanged, {"$set": moved, "$inc": asdict(counts)}, return_document=True
             )
         if source is None:
-            raise ImportRunning(f"another process is importing {self._source['name'] or 'this source'}")
-        self._source = cast(Import, source)
-        self._counts += counts
+            raise ImportRunning(f"another process is importing {self.source['name'] or 'this source'}")
+        self.source = cast(Import, source)
+        self.counts += counts
         if self._after_checkpoint:
-            self._after_checkpoint(self._source)
-        self._report(self._counts)
+            self._after_checkpoint(self.source)
+        self._report(self.counts)
 
     def _finished(self, state: str) -> Import:
         with operation(60):
             done = self._partitions.db["imports"].find_one_and_update(
-                {"_id": self._source["_id"], "offset": self._source["offset"]},
+                {"_id": self.source["_id"], "offset": self.source["offset"]},
                 {"$set": {"state": state}},
                 return_document=True,
             )
-        return cast(Import, done or self._source)
+        return cast(Import, done or self.source)
 
 
 def last_header(chunk: Chunk) -> str:

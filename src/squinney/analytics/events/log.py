@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -37,7 +38,6 @@ from squinney.patterns.paging import Page, page
 from squinney.transactions import Key, Plan, Transactions
 
 MOST_AT_ONCE = 10_000
-OTHER_SITE = -1  # in place of the status, for events of other sites when events are counted one by one
 MOST_A_PAGE = 1_000
 # A running import updates its record with every chunk, and each write may wait up to a minute for MongoDB.
 SILENT_SECONDS = 180
@@ -163,6 +163,10 @@ class EventLog:
         stores no event twice.
         Raises: `Invalid`, `NotALog`, `UnknownFormat`, `ImportRunning`, `Unavailable`.
         """
+        concern = levels.write_concern(durability)
+        if not concern.acknowledged:
+            message = "durability: an import cannot fire and forget, because its checkpoints need acknowledged writes"
+            raise Invalid(message, field="durability")
         options = Options(
             name=None if source is None else checks.text(source, "source", least=1, most=500),
             title=title or source or _title(path),
@@ -170,7 +174,7 @@ class EventLog:
             format=format,
             field_map=field_map,
             fields=fields,
-            concern=levels.for_import(durability),
+            concern=concern,
             processes=checks.integer(processes, "processes", least=1, most=64),
             uri=uri,
             take_unterminated=take_unterminated,
@@ -211,6 +215,7 @@ class EventLog:
             raise Invalid("source: a followed log is identified by its content, not by a name", field="source")
 
         def read(file: BinaryIO) -> Imported:
+            file.seek(0)
             return self.import_file(file, title=_title(path), **options)
 
         def is_known(file: BinaryIO) -> bool:
@@ -227,7 +232,8 @@ class EventLog:
         Raises: `Invalid`.
         """
         checks.text(path, "path", most=LONGEST_LINE)
-        return self._readers.stream(queries.BY_PATH, *rules.checked_open_range(start, end), path=path)
+        first, last = rules.checked_open_range(start, end)
+        return self._readers.stream(queries.BY_PATH, path=path, start=first, end=last)
 
     @operation(60, reads_only=True)
     def by_host(self, host: str, start: datetime | None = None, end: datetime | None = None) -> Iterator[Event]:
@@ -236,12 +242,14 @@ class EventLog:
         Raises: `Invalid`.
         """
         checks.text(host, "host", most=LONGEST_LINE)
-        return self._readers.stream(queries.BY_HOST, *rules.checked_open_range(start, end), host=host)
+        first, last = rules.checked_open_range(start, end)
+        return self._readers.stream(queries.BY_HOST, host=host, start=first, end=last)
 
     @operation(60, reads_only=True)
     def between(self, start: datetime, end: datetime) -> Iterator[Event]:
         """Stream the events from `start` (included) to `end` (excluded), oldest first."""
-        return self._readers.stream(queries.BETWEEN, *rules.checked_range(start, end))
+        start, end = rules.checked_range(start, end)
+        return self._readers.stream(queries.BETWEEN, start=start, end=end)
 
     @operation(reads_only=True)
     def page(
@@ -260,14 +268,15 @@ class EventLog:
         start, end = rules.checked_range(start, end)
         checks.integer(limit, "limit", least=1, most=MOST_A_PAGE)
         query, arguments = _narrowest(path, host)
-        found = list(islice(self._readers.stream(query, start, end, limit=limit + 1, **arguments), limit + 1))
+        read = partial(self._readers.stream, query, **arguments)
+        found = list(islice(read(start=start, end=end, limit=limit + 1), limit + 1))
         if len(found) <= limit:
             return Page(found)
         last = found[-1]["time"]
         whole = [event for event in found if event["time"] < last]
         if not whole:  # more events than `limit` have the same time: return all of them
             just_after = last + timedelta(milliseconds=1)
-            whole = list(self._readers.stream(query, last, just_after, **arguments))
+            whole = list(read(start=last, end=just_after))
             last = just_after
         return Page(whole, last.isoformat() if last < end else None)
 
@@ -294,9 +303,9 @@ class EventLog:
             start,
             end,
             of_row=lambda status: int(status or 0),
-            of_event=lambda event: event.get("status") or 0 if site in (None, event.get("site", "")) else OTHER_SITE,
+            of_event=lambda event: event.get("status") or 0 if site in (None, event.get("site", "")) else None,
         )
-        return {status: count for status, count in sorted(counts.items()) if status != OTHER_SITE}
+        return dict(sorted(counts.items()))
 
     @operation(reads_only=True)
     def count(self) -> int:
@@ -356,8 +365,7 @@ def _opened(path: str | Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
 def _narrowest(path: str | None, host: str | None) -> tuple[Query, dict[str, Any]]:
     if path is not None and host is not None:
         raise Invalid("path and host cannot be combined: give one, not both", field="host")
-    if path is not None:
-        return queries.BY_PATH, {"path": checks.text(path, "path", most=LONGEST_LINE)}
-    if host is not None:
-        return queries.BY_HOST, {"host": checks.text(host, "host", most=LONGEST_LINE)}
+    for query, name, value in ((queries.BY_PATH, "path", path), (queries.BY_HOST, "host", host)):
+        if value is not None:
+            return query, {name: checks.text(value, name, most=LONGEST_LINE)}
     return queries.BETWEEN, {}

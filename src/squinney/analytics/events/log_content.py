@@ -75,13 +75,10 @@ class Content:
 
     def head_is_unchanged(self) -> bool:
         """Return True if the file still begins with the head that was read, so it was not truncated meanwhile."""
-        if self._spool or self.compressed:
+        file = getattr(self._raw, "raw", self._raw)
+        if self.compressed or not isinstance(file, io.FileIO):  # only a file on disk can be truncated
             return True
-        try:
-            descriptor = self._raw.fileno()
-        except OSError:  # an in-memory stream
-            return True
-        return os.pread(descriptor, len(self.head), self._base + self._hole) == self.head
+        return os.pread(file.fileno(), len(self.head), self._base + self._hole) == self.head
 
     def is_continuation_of(self, source: Import) -> bool:
         """Return True if this can be the source's log: first lines and bytes before the checkpoint are the same.
@@ -165,7 +162,8 @@ class _Spool(io.RawIOBase):
         """Read the kept bytes first, then the live stream."""
         found = self._kept.read(len(buffer))
         if not found:
-            found = _some(self._live, len(buffer))
+            # As soon as any bytes are available, because a pipe may be slow.
+            found = getattr(self._live, "read1", self._live.read)(len(buffer))
             if self._keeps:
                 self._kept.write(found)
         buffer[: len(found)] = found
@@ -174,8 +172,3 @@ class _Spool(io.RawIOBase):
     def stop_keeping(self) -> None:
         """Copy nothing from here on."""
         self._keeps = False
-
-
-def _some(live: Any, size: int) -> bytes:
-    """Return up to `size` bytes as soon as any are available, because a pipe may be slow."""
-    return bytes(live.read1(size) if hasattr(live, "read1") else live.read(size))

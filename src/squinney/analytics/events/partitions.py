@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any, Literal
 
 from bson.raw_bson import RawBSONDocument
@@ -20,6 +21,7 @@ from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 from pymongo.write_concern import WriteConcern
 
+from squinney.analytics.calendar import EARLIEST, LATEST, following
 from squinney.analytics.events.documents import events_collection
 from squinney.errors import Unavailable
 from squinney.mongo import schema
@@ -29,12 +31,13 @@ from squinney.mongo.schema import DUPLICATE_KEY, Db, Document
 Strategy = Literal["keep", "ttl", "capped", "rotate", "rotate-databases"]
 Unit = Literal["day", "month"]
 Events = Collection[Document]
+Span = tuple[datetime, datetime]
 Storable = Document | RawBSONDocument  # imports encode most of their events themselves
 
 EVENTS = "events"
 CAPPED = "events.capped"
-# The suffix of the name of a day's or month's collection or database.
-_PARTITION = re.compile(r"[dm](\d{4})(\d\d)(\d\d)?")
+# The name of a day's or month's partition after that of the main database: `.events.d20260517`, `_d20260517.events`.
+_PARTITION = re.compile(r"(?:\.events\.|_)([dm])(\d{4})(\d\d)(\d\d)?(?:\.events)?")
 
 
 @dataclass(frozen=True)
@@ -55,11 +58,6 @@ class Policy:
     databases_used: bool = False
     moving: bool = False
 
-    @classmethod
-    def from_document(cls, document: Document | None) -> Policy:
-        """Return the stored policy, or the default one."""
-        return cls(**{name: value for name, value in (document or {}).items() if name in cls.__dataclass_fields__})
-
 
 @dataclass(frozen=True)
 class Failure:
@@ -78,12 +76,13 @@ class EventPartitions:
         self._refresh_seconds = refresh_seconds
         self._policy = Policy()
         self._known_until = float("-inf")
-        self._ready: set[tuple[str, str]] = {(db.name, EVENTS)}
+        self._ready = {self.db[EVENTS].full_name}
 
-    def policy(self, *, fresh: bool = False) -> Policy:
-        """Return the current policy, from the cache unless `fresh`."""
-        if fresh or time.monotonic() >= self._known_until:
-            self._policy = Policy.from_document(self.db["retention"].find_one({"_id": EVENTS}))
+    def policy(self) -> Policy:
+        """Return the current policy, or the one of at most `refresh_seconds` ago."""
+        if time.monotonic() >= self._known_until:
+            stored = self.db["retention"].find_one({"_id": EVENTS}) or {}
+            self._policy = Policy(**{name: stored[name] for name in Policy.__dataclass_fields__ if name in stored})
             self._known_until = time.monotonic() + self._refresh_seconds
         return self._policy
 
@@ -91,10 +90,11 @@ class EventPartitions:
         """Return the collection in which the policy stores events of this time."""
         if policy.strategy == "capped":
             return self.db[CAPPED]
+        suffix = at.strftime("d%Y%m%d" if policy.unit == "day" else "m%Y%m")
         if policy.strategy == "rotate":
-            return self.db[f"{EVENTS}.{suffix(at, policy.unit)}"]
+            return self.db[f"{EVENTS}.{suffix}"]
         if policy.strategy == "rotate-databases":
-            return pinned(self.db.client[f"{self.db.name}_{suffix(at, policy.unit)}"])[EVENTS]
+            return pinned(self.db.client[f"{self.db.name}_{suffix}"])[EVENTS]
         return self.db[EVENTS]
 
     def insert(self, events: Sequence[Storable], concern: WriteConcern) -> list[Failure]:
@@ -144,50 +144,39 @@ class EventPartitions:
 
     def ensure_created(self, partition: Events, policy: Policy) -> Events:
         """Create the partition with its indexes, unless that was done before, and return it."""
-        name = (partition.database.name, partition.name)
-        if name not in self._ready:
-            options: dict[str, Any] = {}
-            if partition.name == CAPPED:
-                options = {"capped": True, "size": policy.size_bytes}
+        if partition.full_name not in self._ready:
+            options = {"capped": True, "size": policy.size_bytes} if partition.name == CAPPED else {}
             schema.apply(partition.database, [events_collection(partition.name, **options)])
-            self._ready.add(name)
+            self._ready.add(partition.full_name)
         return partition
 
-    def forget(self, partition: Events) -> None:
-        """Create this partition again before its next use, because it was dropped."""
-        self._ready.discard((partition.database.name, partition.name))
-
-    def spanning(self, start: datetime | None = None, end: datetime | None = None) -> list[Events]:
+    def spanning(self, start: datetime = EARLIEST, end: datetime = LATEST) -> list[Events]:
         """Return the existing partitions that may contain events from `start` to `end`, the main one first."""
-        found = [self.db[EVENTS]]
-        names = self.db.list_collection_names(filter={"name": {"$regex": rf"^{EVENTS}\."}})
-        if CAPPED in names:
-            found.append(self.db[CAPPED])
-        partitions = [self.db[name] for name in sorted(names) if _PARTITION.fullmatch(name.removeprefix(f"{EVENTS}."))]
+        names = sorted(self.db.list_collection_names(filter={"name": {"$regex": rf"^{EVENTS}\."}}))
+        found = [self.db[name] for name in (EVENTS, *names)]
         if self.policy().databases_used:
-            partitions += self._databases()
-        return found + [partition for partition in partitions if _overlaps(span_of(partition, self.db), start, end)]
+            databases = sorted(self.db.client.list_database_names())
+            found += [pinned(self.db.client[name])[EVENTS] for name in databases if name.startswith(f"{self.db.name}_")]
+        return [partition for partition in found if self._overlaps(partition, start, end)]
 
-    def names_in_main_database(self, start: datetime | None = None, end: datetime | None = None) -> list[str]:
-        """Return the names of the partitions in the main database, which a single aggregation can read.
+    def _overlaps(self, partition: Events, start: datetime, end: datetime) -> bool:
+        if partition in (self.db[EVENTS], self.db[CAPPED]):
+            return True
+        span = self.span(partition)
+        return span is not None and span[0] < end and span[1] > start
 
-        Databases of single days must be left out: their collection has the main one's name, which would then be read
-        twice.
-        """
-        return [partition.name for partition in self.spanning(start, end) if partition.database == self.db]
+    def partitions(self) -> dict[Events, Span]:
+        """Return the partitions of single days and months with their spans, oldest first."""
+        spans = [(partition, span) for partition in self.spanning() if (span := self.span(partition))]
+        return dict(sorted(spans, key=itemgetter(1)))
 
-    def _databases(self) -> Iterator[Events]:
-        prefix = f"{self.db.name}_"
-        for name in sorted(self.db.client.list_database_names()):
-            if name.startswith(prefix) and _PARTITION.fullmatch(name.removeprefix(prefix)):
-                yield pinned(self.db.client[name])[EVENTS]
-
-    def partitions(self) -> list[Events]:
-        """Return the partitions of single days and months, oldest first."""
-        rotated = [
-            partition for partition in self.spanning() if partition.name != CAPPED and partition != self.db[EVENTS]
-        ]
-        return sorted(rotated, key=lambda partition: span_of(partition, self.db))
+    def span(self, partition: Events) -> Span | None:
+        """Return the start (included) and end (excluded) of a partition's day or month; None if it is of all times."""
+        match = _PARTITION.fullmatch(partition.full_name.removeprefix(self.db.name))
+        if match is None:
+            return None
+        start = datetime(int(match[2]), int(match[3]), int(match[4] or 1), tzinfo=UTC)
+        return start, following(start, "day" if match[1] == "d" else "month", UTC)
 
 
 def insert_missing(partition: Events, documents: Sequence[Document]) -> None:
@@ -217,25 +206,3 @@ def write_errors(error: BulkWriteError) -> list[Any]:
 def _time_of(event: Storable) -> datetime:
     at: datetime = event["time"]
     return at if at.tzinfo else at.replace(tzinfo=UTC)  # a RawBSONDocument returns naive times in UTC
-
-
-def suffix(at: datetime, unit: Unit) -> str:
-    """Return the suffix of the name of a day's or month's partition."""
-    return f"{at:d%Y%m%d}" if unit == "day" else f"{at:m%Y%m}"
-
-
-def span_of(partition: Events, db: Db) -> tuple[datetime, datetime]:
-    """Return the start (included) and end (excluded) of the day or month of a partition."""
-    name = partition.name.removeprefix(f"{EVENTS}.") if partition.database.name == db.name else partition.database.name
-    match = _PARTITION.fullmatch(name.removeprefix(f"{db.name}_"))
-    assert match is not None
-    year, month, day = int(match[1]), int(match[2]), match[3]
-    if day:
-        start = datetime(year, month, int(day), tzinfo=UTC)
-        return start, start + timedelta(days=1)
-    following = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
-    return datetime(year, month, 1, tzinfo=UTC), following
-
-
-def _overlaps(span: tuple[datetime, datetime], start: datetime | None, end: datetime | None) -> bool:
-    return (end is None or span[0] < end) and (start is None or span[1] > start)

@@ -6,13 +6,14 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any, TypeVar, cast
 
 from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure, PyMongoError
 
-from squinney.analytics.calendar import floor
+from squinney.analytics.calendar import EARLIEST, LATEST, floor
 from squinney.analytics.events import queries
 from squinney.analytics.events.documents import Event
 from squinney.analytics.events.partitions import CAPPED, EventPartitions, Events, Policy
@@ -38,19 +39,18 @@ class Readers:
     def __init__(self, partitions: EventPartitions) -> None:
         self._partitions = partitions
 
-    def stream(
-        self, query: Query, start: datetime, end: datetime, *, limit: int = 0, **arguments: Any
-    ) -> Iterator[Event]:
-        """Stream the query's events of all partitions, merged by time; an event that is being moved appears once."""
+    def stream(self, query: Query, *, limit: int = 0, projection: Any = None, **arguments: Any) -> Iterator[Event]:
+        """Stream the query's events of all partitions in its order; an event that is being moved appears once."""
+        ((field, _),) = query.sort
 
         def read(partition: Events, session: ClientSession | None) -> Iterator[Document]:
-            where = query(start=start, end=end, **arguments)
-            return partition.find(where, limit=limit, session=session).sort(list(query.sort))
+            found = partition.find(query(**arguments), projection, limit=limit, batch_size=limit, session=session)
+            return found.sort(field, 1)
 
-        streams = self.streams(read, start, end)
+        streams = self.streams(read, arguments.get("start", EARLIEST), arguments.get("end", LATEST))
         if len(streams) == 1:
             return _with_clear_errors(cast(Iterable[Event], streams[0]))
-        return _with_clear_errors(_each_once(heapq.merge(*streams, key=lambda event: event["time"])))
+        return _with_clear_errors(_each_once(heapq.merge(*streams, key=itemgetter(field)), field))
 
     def count(
         self,
@@ -59,17 +59,18 @@ class Readers:
         end: datetime,
         *,
         of_row: Callable[[Any], K],
-        of_event: Callable[[Event], K],
+        of_event: Callable[[Event], K | None],
     ) -> Counter[K]:
         """Return the number of events per group: the pipeline's `count` rows, summed over the partitions.
 
         While events move to or from a capped partition, some are in two partitions. Then the events are counted here
-        one by one. The count is repeated if a move began or ended meanwhile.
+        one by one, except those of no group. The count is repeated if a move began or ended meanwhile.
         """
         while True:
             policy = self._partitions.policy()
             if policy.moving and self._moves_capped(policy, start, end):
-                counts = Counter(of_event(event) for event in self.stream(queries.BETWEEN, start, end))
+                groups = map(of_event, self.stream(queries.BETWEEN, start=start, end=end))
+                counts = Counter(group for group in groups if group is not None)
             else:
                 counts = self._sum(pipeline, start, end, of_row)
             if self._partitions.policy() == policy:
@@ -89,9 +90,7 @@ class Readers:
             counts[of_row(row["_id"])] += row["count"]
         return counts
 
-    def streams(
-        self, read: Read, start: datetime | None = None, end: datetime | None = None
-    ) -> list[Iterable[Document]]:
+    def streams(self, read: Read, start: datetime = EARLIEST, end: datetime = LATEST) -> list[Iterable[Document]]:
         """Return the results of `read` per partition; an event that is being moved may appear in two of them."""
         if not self._partitions.policy().moving:
             return [read(partition, None) for partition in self._partitions.spanning(start, end)]
@@ -138,16 +137,14 @@ def _with_clear_errors(events: Iterable[Event]) -> Iterator[Event]:
         raise Unavailable("MongoDB cannot be reached") from error
 
 
-def _each_once(events: Iterator[Document]) -> Iterator[Event]:
-    """Drop duplicates. Both copies of an event have the same time, so only the ids of one time are remembered."""
-    current: datetime | None = None
-    seen: set[str] = set()
-    for event in events:
-        if event["time"] != current:
-            current, seen = event["time"], set()
-        if event["_id"] not in seen:
-            seen.add(event["_id"])
-            yield cast(Event, event)
+def _each_once(events: Iterator[Document], field: str) -> Iterator[Event]:
+    """Drop duplicates. Both copies of an event are equal in the sort's field, so only the ids of one are remembered."""
+    for _, equal in groupby(events, itemgetter(field)):
+        seen: set[str] = set()
+        for event in equal:
+            if event["_id"] not in seen:
+                seen.add(event["_id"])
+                yield cast(Event, event)
 
 
 # ---- reports ----

@@ -101,22 +101,11 @@ def read_head(stream: BinaryIO, size: int = HEAD_BYTES) -> bytes:
     return head
 
 
-def chunks(
-    stream: BinaryIO,
-    offset: int,
-    *,
-    take_unterminated: bool,
-    size: int = CHUNK_BYTES,
-    unfinished: list[int] | None = None,
-    find_stop: Callable[[bytes, int], int | None] = lambda lines, offset: None,
-    unread: list[bytes] | None = None,
-) -> Iterator[Chunk]:
-    """Yield the whole lines of a stream, whose current position is `offset`.
+def chunks(stream: BinaryIO, offset: int, *, size: int = CHUNK_BYTES) -> Iterator[Chunk]:
+    """Yield the lines of a stream, whose current position is `offset`.
 
     A line longer than `LONGEST_LINE` becomes a chunk of its own with only its beginning. A last line without a line end
-    is left out unless `take_unterminated`, and always if the file is truncated; its length is appended to
-    `unfinished`. `find_stop` gets some lines and their offset, and returns the index at which to stop, or None; the
-    bytes read after it are appended to `unread`.
+    is a chunk of its own, too, but is left out if the file is truncated.
 
     Raises: `CutShort`, after all readable lines were yielded.
     """
@@ -126,35 +115,23 @@ def chunks(
             more = read(stream, size)
         except CutShort as error:
             more, broken = b"", error
-        whole, end, tail = (rest + more).rpartition(b"\n")
+        whole, end, rest = (rest + more).rpartition(b"\n")
         if end:
-            stop = find_stop(whole + end, offset)
-            yield from _without_long_lines((whole + end)[:stop], offset)
-            if stop is not None and unread is not None:
-                unread.append((whole + end)[stop:] + tail)
-                return
+            yield from _without_long_lines(whole + end, offset)
             offset += len(whole) + 1
-        rest = tail
         if not more:
             break
         if len(rest) > LONGEST_LINE:
             length, beginning, ended, rest = _skip_line(stream, rest, size)
-            if ended or take_unterminated:
-                yield Chunk(offset, offset + length, beginning, too_long=True, terminated=ended)
-            elif unfinished is not None:
-                unfinished.append(length)
+            yield Chunk(offset, offset + length, beginning, too_long=True, terminated=ended)
             offset += length
-    if rest and take_unterminated and not broken:
-        yield Chunk(offset, offset + len(rest), rest[:LONGEST_LINE], len(rest) > LONGEST_LINE, terminated=False)
-    elif rest and unfinished is not None:
-        unfinished.append(len(rest))
     if broken:
         raise broken
+    if rest:
+        yield Chunk(offset, offset + len(rest), rest[:LONGEST_LINE], len(rest) > LONGEST_LINE, terminated=False)
 
 
 def _without_long_lines(lines: bytes, offset: int) -> Iterator[Chunk]:
-    if not lines:
-        return
     if max(map(len, lines.split(b"\n"))) <= LONGEST_LINE:
         yield Chunk(offset, offset + len(lines), lines)
         return

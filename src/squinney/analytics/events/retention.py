@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, get_args
 
@@ -13,6 +13,7 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure
 
 from squinney import checks
+from squinney.analytics.calendar import EARLIEST, LATEST
 from squinney.analytics.errors import NotRolledUp
 from squinney.analytics.events.partitions import (
     CAPPED,
@@ -23,15 +24,15 @@ from squinney.analytics.events.partitions import (
     Strategy,
     Unit,
     insert_missing,
-    span_of,
 )
-from squinney.analytics.hits.increments import is_duplicate, transact
+from squinney.analytics.hits.increments import is_duplicate
 from squinney.analytics.rollups.documents import RUNS
 from squinney.analytics.rollups.rollups import arrived_since
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
+from squinney.transactions import in_transaction
 
 LEAST_SECONDS, MOST_SECONDS = 60, 2_147_483_647
 LEAST_BYTES, MOST_BYTES = 4_096, 1 << 50
@@ -43,7 +44,7 @@ SETTLE_SECONDS = 2.0
 TTL_INDEX = "time_-1"
 INDEX_NOT_FOUND, NAMESPACE_NOT_FOUND = 27, 26
 SECONDS = 3_600
-BATCH = 1_000
+BATCH, SECONDS_A_BATCH = 1_000, 60
 # A new policy may keep what the old one had closed; only times whose events were dropped stay closed.
 _REOPENED = {"closed_before": "$frozen_before", "closed_at": "$$REMOVE"}
 
@@ -66,7 +67,7 @@ class Retention:
     @operation(reads_only=True)
     def policy(self) -> Policy:
         """Return the current policy."""
-        return self._partitions.policy(fresh=True)
+        return self._partitions.policy()
 
     @operation(SECONDS)
     def switch(
@@ -86,9 +87,7 @@ class Retention:
         Raises: `Invalid`; `Conflict` for a strategy that could delete events before roll-ups have counted them.
         """
         _check(strategy, unit, keep_seconds, size_bytes)
-        if strategy not in ("keep", "rotate") and self._db[RUNS].find_one({"config.source": EVENTS, "stopped": None}):
-            message = "strategy must be keep or rotate while roll-ups run: others delete events that are not counted"
-            raise Conflict(message, field="strategy")
+        self._require_no_roll_up(strategy)
         if strategy != "ttl":
             self._end_ttl()
         wanted: dict[str, Any] = {
@@ -101,7 +100,12 @@ class Retention:
         }
         if strategy == "rotate-databases":
             wanted["databases_used"] = True
-        self._db["retention"].update_one({"_id": EVENTS}, [{"$set": wanted}], upsert=True)
+        before = self._db["retention"].find_one_and_update({"_id": EVENTS}, [{"$set": wanted}], upsert=True)
+        try:
+            self._require_no_roll_up(strategy)
+        except Conflict:  # a roll-up was started at the same moment
+            self._db["retention"].replace_one({"_id": EVENTS}, before or {})
+            raise
         self._prepare(self.policy())
         self._move()
         return self.policy()
@@ -121,6 +125,11 @@ class Retention:
             done["dropped"] = self._drop_closed(done)
             done["closed"] = self._close()
         return +done
+
+    def _require_no_roll_up(self, strategy: Strategy) -> None:
+        if strategy not in ("keep", "rotate") and self._db[RUNS].find_one({"config.source": EVENTS, "stopped": None}):
+            message = "strategy must be keep or rotate while roll-ups run: others delete events that are not counted"
+            raise Conflict(message, field="strategy")
 
     def _prepare(self, policy: Policy) -> None:
         if policy.strategy == "ttl":
@@ -146,7 +155,7 @@ class Retention:
     def _move(self) -> int:
         """Move events into the policy's partitions, after all readers have noticed that events move."""
         moved, policy = 0, self.policy()
-        if has_misplaced_events(self._partitions, policy):
+        if any(partition.find_one({}, {"_id": 1}) for partition in _misplaced(self._partitions, policy)):
             self._db["retention"].update_one({"_id": EVENTS}, {"$set": {"moving": True}}, upsert=True)
             time.sleep(self._settle_seconds)
             policy = self.policy()
@@ -163,11 +172,7 @@ class Retention:
             return 0
         now = server_now(self._db)
         oldest = now - timedelta(seconds=policy.keep_seconds)
-        due = [
-            end
-            for _, end in (span_of(partition, self._db) for partition in self._partitions.partitions())
-            if end <= oldest
-        ]
+        due = [end for _, end in self._partitions.partitions().values() if end <= oldest]
         if not due or (policy.closed_before and max(due) <= policy.closed_before):
             return 0
         unchanged = {"_id": EVENTS, "closed_before": policy.closed_before}
@@ -181,8 +186,8 @@ class Retention:
         if server_now(self._db) < policy.closed_at + timedelta(seconds=self._grace_seconds):
             return 0
         dropped = 0
-        for partition in self._partitions.partitions():
-            if span_of(partition, self._db)[1] <= policy.closed_before:
+        for partition, (_, end) in self._partitions.partitions().items():
+            if end <= policy.closed_before:
                 try:
                     dropped += self.drop(partition, closed_at=policy.closed_at)
                 except NotRolledUp:
@@ -203,7 +208,9 @@ class Retention:
             too_early = watermark.time < closed_at.timestamp() + self._grace_seconds
             if too_early or partition.find_one(arrived_since(watermark)):
                 raise NotRolledUp(f"{rollup['_id']} has not counted all of {partition.full_name} yet")
-        frozen = {"frozen_before": span_of(partition, self._db)[1]}
+        span = self._partitions.span(partition)
+        assert span is not None, "only partitions of days and months are closed"
+        frozen = {"frozen_before": span[1]}
         closed = {"_id": EVENTS, "closed_at": closed_at}
         if not self._db["retention"].update_one(closed, {"$max": frozen}).matched_count:
             return False
@@ -211,7 +218,6 @@ class Retention:
             partition.drop()
         else:
             self._db.client.drop_database(partition.database.name)
-        self._partitions.forget(partition)
         return True
 
 
@@ -239,24 +245,12 @@ def move_all(partitions: EventPartitions, policy: Policy) -> int:
     return sum(_move_from(partitions, partition, policy) for partition in _misplaced(partitions, policy))
 
 
-def has_misplaced_events(partitions: EventPartitions, policy: Policy) -> bool:
-    """Return True if there are events in partitions that the policy does not use."""
-    return any(partition.find_one({}, {"_id": 1}) is not None for partition in _misplaced(partitions, policy))
-
-
-def _misplaced(partitions: EventPartitions, policy: Policy) -> list[Events]:
-    return [partition for partition in partitions.spanning() if not _is_used_by(policy, partition, partitions)]
-
-
-def _is_used_by(policy: Policy, partition: Events, partitions: EventPartitions) -> bool:
-    """Return True if the policy stores events in partitions of this kind."""
-    if policy.strategy in ("keep", "ttl"):
-        return partition == partitions.db[EVENTS]
-    if policy.strategy == "capped":
-        return partition.name == CAPPED
-    if policy.strategy == "rotate":
-        return partition.database == partitions.db and partition.name.startswith(f"{EVENTS}.{policy.unit[0]}")
-    return partition.database.name.startswith(f"{partitions.db.name}_{policy.unit[0]}")
+def _misplaced(partitions: EventPartitions, policy: Policy) -> Iterator[Events]:
+    """Yield the partitions in which the policy would not store their events."""
+    for partition in partitions.spanning():
+        start, _ = partitions.span(partition) or (EARLIEST, LATEST)
+        if partition != partitions.partition_for(start, policy):
+            yield partition
 
 
 def _move_from(partitions: EventPartitions, partition: Events, policy: Policy) -> int:
@@ -283,7 +277,7 @@ def _move_batch(partition: Events, target: Events, events: Sequence[Document]) -
 
     if CAPPED not in (partition.name, target.name):
         try:
-            transact(partition.database, insert_and_delete, upserts=False)
+            in_transaction(partition.database, insert_and_delete, seconds=SECONDS_A_BATCH)
             return
         except OperationFailure as error:  # another process has moved or imported some of these events
             if not is_duplicate(error):

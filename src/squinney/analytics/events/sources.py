@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from pymongo.errors import DuplicateKeyError
 
 from squinney.analytics.errors import ImportRunning
 from squinney.analytics.events.documents import Import
 from squinney.analytics.events.log_content import CHAIN_BYTES, DIGEST_BYTES, Content
-from squinney.analytics.events.reading import HEAD_BYTES, Chunk, chunks, read_head
+from squinney.analytics.events.reading import HEAD_BYTES, LONGEST_LINE, read_head
 from squinney.clock import Clock
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
@@ -68,7 +67,9 @@ def begin(db: Db, content: Content, *, name: str | None, title: str, site: str, 
     similar = find(db, head, name)
     source = next((one for one in similar if name or content.is_continuation_of(one)), None)
     if source is not None:
-        _refuse_forgotten(source)
+        if source["state"] == FORGETTING:
+            message = f"{source['name']} is being forgotten; finish with `squinney analytics forget {source['_id']}`"
+            raise ImportRunning(message)
         if name is None and source["head_length"] < len(head) and not _grow(db, source, head):
             message = "another process is importing this source, or a log that began with the same lines; try again"
             raise ImportRunning(message)
@@ -83,12 +84,6 @@ def begin(db: Db, content: Content, *, name: str | None, title: str, site: str, 
     except DuplicateKeyError:  # another process created it at the same moment
         source = cast(Import, db["imports"].find_one({"_id": source["_id"]}))
     return source
-
-
-def _refuse_forgotten(source: Import) -> None:
-    if source["state"] == FORGETTING:
-        message = f"{source['name']} is being forgotten; finish with `squinney analytics forget {source['_id']}`"
-        raise ImportRunning(message)
 
 
 def _grow(db: Db, source: Import, head: bytes) -> bool:
@@ -124,87 +119,67 @@ def head_hash(head: bytes) -> str:
 # ---- several logs in one stream ----
 
 
-class Pushback(io.RawIOBase):
-    """A stream to which bytes can be returned; they are read again first."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._pushed = b""
-
-    def push(self, content: bytes) -> None:
-        """Return bytes to the front of the stream."""
-        self._pushed = content + self._pushed
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read the returned bytes first, then the stream."""
-        size = len(buffer)
-        found, self._pushed = self._pushed[:size] or self._stream.read(size), self._pushed[size:]
-        buffer[: len(found)] = found
-        return len(found)
-
-
 class JoinedLogs:
-    """Reads a stream of several logs, as from `cat a b`, up to the first line of another known log.
+    """A stream of several logs, as from `cat a b`, that ends before the first line of another known log.
 
     Each line is compared with the first lines of the known logs. At a match, the bytes after it are compared with
-    everything stored about that log. This is only for pipes: a file is always one log, because two servers that get
-    nothing but the same health checks write the same lines.
+    everything stored about that log; if they agree, `next_log` is the rest of the stream. This is only for pipes: a
+    file is always one log, because two servers that get nothing but the same health checks write the same lines.
     """
 
     def __init__(self, db: Db, stream: BinaryIO, source: Import) -> None:
-        self._offset = source["offset"]
-        self._stream = Pushback(stream)
+        self._stream = stream
+        self._ahead = b""  # read from the stream, but not yet returned
+        self._at_first_line = source["offset"] == 0
         self._known = _known_logs(db, source["_id"])
         every = (one for logs in self._known.values() for one in logs)
         self._first_lines = {bytes(one["chain"]["digests"][:DIGEST_BYTES]) for one in every}
         self._candidates_left = MOST_CANDIDATES
         self.next_log: BinaryIO | None = None
 
-    def chunks(self, **options: Any) -> Iterator[Chunk]:
-        """Yield whole lines; afterwards `next_log` is the rest of the stream, if it is another log."""
-        stream = cast(BinaryIO, self._stream)
-        # The offset of a line that was compared already and begins no known log.
-        no_start = -1 if self._offset else 0
-        while True:
-            unread: list[bytes] = []
-            begin = self._offset
+    def read(self, size: int) -> bytes:
+        """Return the next bytes of this log: whole lines, unless a line is too long or has no line end."""
+        while b"\n" not in self._ahead and len(self._ahead) <= LONGEST_LINE and (more := self._stream.read(size)):
+            self._ahead += more
+        end = self._start_of_known_log()
+        if end is None:
+            end = self._ahead.rfind(b"\n") + 1 or len(self._ahead)
+        elif end == 0:
+            self.next_log = cast(BinaryIO, _Rest(self._ahead, self._stream))
+        found, self._ahead = self._ahead[:end], self._ahead[end:]
+        self._at_first_line = False
+        return found
 
-            def find_stop(lines: bytes, offset: int, no_start: int = no_start) -> int | None:
-                return self._possible_start(lines, offset, no_start)
-
-            for chunk in chunks(stream, begin, find_stop=find_stop, unread=unread, **options):
-                self._offset = chunk.end
-                yield chunk
-            if not unread:
-                return
-            self._stream.push(unread[0])
-            if self._is_known_from_here():
-                self.next_log = stream
-                return
-            no_start = self._offset
-            self._candidates_left -= 1
-            if not self._candidates_left:
-                self._first_lines = set()
-
-    def _possible_start(self, lines: bytes, offset: int, no_start: int) -> int | None:
-        """Return the index of the first line that may begin another log."""
-        if not self._first_lines:
-            return None
+    def _start_of_known_log(self) -> int | None:
+        """Return the index in `_ahead` at which another known log begins."""
         at = 0
-        for line in lines.split(b"\n")[:-1]:
-            if hashlib.sha256(line).digest()[:DIGEST_BYTES] in self._first_lines and offset + at != no_start:
-                return at
+        for line in self._ahead.split(b"\n")[:-1] if self._candidates_left and self._first_lines else ():
+            if hashlib.sha256(line).digest()[:DIGEST_BYTES] in self._first_lines and (at or not self._at_first_line):
+                self._candidates_left -= 1
+                if self._is_known_from(at):
+                    return at
             at += len(line) + 1
         return None
 
-    def _is_known_from_here(self) -> bool:
-        ahead = read_head(cast(BinaryIO, self._stream), CHAIN_BYTES)
-        self._stream.push(ahead)
-        content = Content(io.BytesIO(ahead))
+    def _is_known_from(self, index: int) -> bool:
+        self._ahead += read_head(self._stream, index + CHAIN_BYTES - len(self._ahead))
+        content = Content(io.BytesIO(self._ahead[index : index + CHAIN_BYTES]))
         return any(content.is_continuation_of(one) for one in self._known.get(head_hash(content.head), ()))
+
+
+class _Rest:
+    """The rest of a stream, beginning with what was read ahead."""
+
+    def __init__(self, ahead: bytes, stream: BinaryIO) -> None:
+        self._ahead = ahead
+        self._stream = stream
+
+    def seekable(self) -> bool:
+        return False
+
+    def read(self, size: int) -> bytes:
+        found, self._ahead = self._ahead[:size] or self._stream.read(size), self._ahead[size:]
+        return found
 
 
 def _known_logs(db: Db, except_source: str) -> dict[str, list[Import]]:

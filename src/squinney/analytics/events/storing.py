@@ -15,7 +15,7 @@ from squinney.analytics.events.partitions import EventPartitions, Storable, inse
 from squinney.analytics.events.reading import CHUNK_BYTES, LONGEST_LINE, Chunk
 from squinney.analytics.events.sources import event_id, offset_in
 from squinney.analytics.parsers import Malformed, Parser, parser_for
-from squinney.analytics.parsers.encoded import Encode, encoder
+from squinney.analytics.parsers.encoded import encoder
 from squinney.clock import utcnow
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Document
@@ -95,14 +95,13 @@ class Storer:
         events: list[Storable] = []
         rejects: list[Document] = []
         lines = blank = 0
-        encode = self._encode_for(chunk)
+        encode = None if chunk.too_long or self.continues_a_line else self._encode
         parse = parser_for(chunk.header) if chunk.header else self._parse
         for line_number, offset, line in _lines(chunk, first_line):
             lines += 1
             if offset in self.job.known:
                 continue
-            encoded = encode(line, offset)
-            if encoded is not None:
+            if encode and (encoded := encode(line, offset)):
                 events.append(RawBSONDocument(encoded))
             elif not line or line.isspace():
                 blank += 1
@@ -119,12 +118,6 @@ class Storer:
             if rejects:
                 insert_missing(self.partitions.db["rejects"], rejects)
         return Counts(lines, lines - blank - len(rejects), len(rejects), blank)
-
-    def _encode_for(self, chunk: Chunk) -> Encode:
-        """Return the fast encoder, or one that handles no line if this chunk's lines need extra checks."""
-        if self._encode is None or chunk.too_long or self.continues_a_line:
-            return lambda line, offset: None
-        return self._encode
 
     def _event(self, line: bytes, offset: int, chunk: Chunk, parse: Parser) -> Document | None:
         if chunk.too_long:

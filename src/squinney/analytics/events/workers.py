@@ -54,13 +54,13 @@ class ImportWorkers:
         self._pool_size = storer.job.options.processes - 1
         self._pool: ProcessPoolExecutor | None = None
         self._in_pool: list[Future[Counts]] = []
-        self._started: list[Future[bool]] = []
+        self._started: list[Future[int]] = []  # done when a process is connected
         self.max_pending = THREADS + CHUNKS_A_PROCESS * self._pool_size
 
     def _start_pool(self) -> None:
         connect = partial(_connect, self._storer.job)
         self._pool = ProcessPoolExecutor(self._pool_size, mp_context=get_context("spawn"), initializer=connect)
-        self._started = [self._pool.submit(_is_ready) for _ in range(self._pool_size)]
+        self._started = [self._pool.submit(os.getpid) for _ in range(self._pool_size)]
 
     def __enter__(self) -> Self:
         return self
@@ -116,10 +116,6 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _is_ready() -> bool:
-    return True
 
 
 def _store(chunk: Chunk, first_line: int) -> Counts:

@@ -6,16 +6,18 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 from pymongo.errors import PyMongoError
 
 from squinney import checks
-from squinney.analytics.hits.increments import MOST_HITS, PAGES_AT_ONCE, Hit, Increments, checked, transact
+from squinney.analytics.hits.increments import MOST_HITS, Hit, Increments, checked, transact
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
@@ -77,17 +79,21 @@ class BufferedHits:
                 self._pending[minute] += count  # the names of an existing counter were validated before
                 return
             except (KeyError, TypeError):
-                self._add(minute, checked(site, page, at, count))
+                hit = checked(site, page, at, count)
+            if self._closed:
+                raise RuntimeError("these BufferedHits are closed")
+            self._keep([hit])
         if len(self._pending) >= self._most_documents:
             self._wake.set()
 
-    def _add(self, minute: tuple[str, str, float], hit: Hit) -> None:
-        if self._closed:
-            raise RuntimeError("these BufferedHits are closed")
-        if len(self._pending) < self._most_kept:
-            self._pending[minute] = hit.views
-        else:
-            self.lost += hit.views
+    def _keep(self, hits: Iterable[Hit]) -> None:
+        """Add hits to the pending ones; the caller holds the lock."""
+        for site, page, at, views in hits:
+            minute = site, page, at.timestamp() // 60
+            if minute in self._pending or len(self._pending) < self._most_kept:
+                self._pending[minute] = self._pending.get(minute, 0) + views
+            else:
+                self.lost += views
 
     def flush(self) -> int:
         """Write all hits recorded so far; return their number.
@@ -103,34 +109,25 @@ class BufferedHits:
             return self._write(Increments(_hits(pending)))
 
     def _write(self, pending: Increments) -> int:
-        parts = list(pending.parts(PAGES_AT_ONCE))
-        for number, part in enumerate(parts):
+        unwritten = deque(pending.parts())
+        while unwritten:
+            part = unwritten.popleft()
             try:
                 with operation(30):
                     transact(self._db, partial(part.write, self._db))
-            except Busy:  # this part was not written
-                self._keep(parts[number:])
-                raise
-            except (SquinneyError, PyMongoError):
+            except (SquinneyError, PyMongoError) as error:
                 with self._lock:
-                    self.lost += part.hits
-                self._keep(parts[number + 1 :])
+                    if isinstance(error, Busy):  # this part was not written
+                        unwritten.appendleft(part)
+                    else:
+                        self.lost += part.hits
+                    self._keep(chain.from_iterable(unwritten))
                 raise
         return pending.hits
 
-    def _keep(self, parts: list[Increments]) -> None:
-        with self._lock:
-            for part in parts:
-                for site, page, at, views in part:
-                    minute = site, page, at.timestamp() // 60
-                    self._pending[minute] = self._pending.get(minute, 0) + views
-
     def close(self) -> None:
-        """Flush, and refuse further hits."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
+        """Refuse further hits, and flush; concurrent calls return when everything is flushed."""
+        self._closed = True
         self._wake.set()
         self._thread.join()
         self.flush()

@@ -1,32 +1,15 @@
-"""The document types and collections of hits."""
+"""The collections of hits.
+
+A document of `hits.daily` has a page's hits on one day (UTC): the total, `hourly: {"0": n, ...}`, and the minutes
+within each hour, `minute: {"0": {"0": n, ...}, ...}`. One of `hits.monthly` has the hits of a month: the total, and
+`daily: {"1": n, ...}`; its `metadata.date` is the first day of the month.
+"""
 
 from __future__ import annotations
-
-from typing import Any, TypedDict
 
 from squinney.mongo.schema import Collection, Index
 
 LONGEST_PAGE = 8_192
-
-
-class DayOfHits(TypedDict):
-    """The hits of a page on one day (UTC): per hour, and per minute within each hour."""
-
-    _id: str
-    metadata: dict[str, Any]
-    total: int
-    hourly: dict[str, int]
-    minute: dict[str, dict[str, int]]
-
-
-class MonthOfHits(TypedDict):
-    """The hits of a page in one month, per day. `metadata.date` is the first day of the month."""
-
-    _id: str
-    metadata: dict[str, Any]
-    total: int
-    daily: dict[str, int]
-
 
 DAILY_HITS = "hits.daily"
 MONTHLY_HITS = "hits.monthly"

@@ -1,22 +1,16 @@
-"""Counting imported events as hits, each event once, even after a crash.
-
-A source stores up to which offset its events are counted (`hits_offset`). One transaction moves this offset and adds
-the hits of the events before it, so that neither happens without the other.
-"""
+"""Counting imported events as hits, each event once, even after a crash: a source stores up to where it is counted."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator
 from functools import partial
-from itertools import groupby, islice
+from itertools import islice
 from typing import Any
 
 from pymongo.client_session import ClientSession
 
 from squinney.analytics.errors import UnknownSource
 from squinney.analytics.events import queries
-from squinney.analytics.events.partitions import EventPartitions, Events
+from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.events.readers import Readers
 from squinney.analytics.events.sources import offset_in
 from squinney.analytics.hits.documents import LONGEST_PAGE
@@ -64,7 +58,8 @@ def _count(db: Db, source_id: str, batch: int, *, mark: str, end: str, views: in
             done, last = source.get(mark, 0), source.get(end, 0)
             if done >= last:
                 return counted
-            events = list(islice(_events(readers, source_id, done, last, batch + 1), batch + 1))
+            read = partial(readers.stream, queries.OF_SOURCE, projection={"path": 1, "time": 1, "site": 1})
+            events = list(islice(read(source=source_id, after=done, until=last, limit=batch + 1), batch + 1))
             until = offset_in(events[batch]["_id"]) if len(events) > batch else last
             summed = Increments(
                 Hit(event.get("site", source["site"]), event["path"][:LONGEST_PAGE], event["time"], views)
@@ -74,22 +69,6 @@ def _count(db: Db, source_id: str, batch: int, *, mark: str, end: str, views: in
             unmoved = {"_id": source_id, mark: done or None}
             if transact(db, partial(_move_and_add, db, unmoved, {mark: until}, summed)):
                 counted += summed.hits
-
-
-def _events(readers: Readers, source_id: str, after: int, until: int, most: int) -> Iterator[Document]:
-    """Yield the source's first `most` events in the order of the file, from all partitions."""
-    where = queries.OF_SOURCE(source=source_id, after=after, until=until)
-
-    def read(partition: Events, session: ClientSession | None) -> Iterator[Document]:
-        found = partition.find(where, {"path": 1, "time": 1, "site": 1}, limit=most, batch_size=most, session=session)
-        return found.sort("_id", 1)
-
-    merged = heapq.merge(*readers.streams(read), key=_id)
-    return (next(same) for _, same in groupby(merged, key=_id))
-
-
-def _id(event: Document) -> str:
-    return str(event["_id"])
 
 
 def _move_and_add(db: Db, unmoved: Document, moved: Document, summed: Increments, session: ClientSession) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,11 +17,10 @@ from squinney.analytics.events.documents import LONGEST_SITE
 from squinney.analytics.hits import increments, queries, series
 from squinney.analytics.hits.documents import DAILY_HITS, LONGEST_PAGE, MONTHLY_HITS
 from squinney.analytics.hits.increments import Hit, Increments, checked, filter_for
-from squinney.analytics.hits.series import Frame, Grain, Point
+from squinney.analytics.hits.series import Frame, Point
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
-from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import Key
 
@@ -151,12 +150,12 @@ class Hits:
         return frame.filled(self._counts(site, page, frame)) if frame.starts else []
 
     def _counts(self, site: str, page: str, frame: Frame) -> Iterable[tuple[datetime, int]]:
-        query, field, read = _STORED[frame.grain]
-        start = frame.starts[0].replace(hour=0, minute=0)
+        query, start = queries.DAYS_OF_PAGE, frame.starts[0].replace(hour=0, minute=0)
         if frame.grain == "day":
-            start = start.replace(day=1)
-        projection = {"_id": 0, "metadata.date": 1, field: 1}
-        return read(query.find(self._db, site=site, page=page, start=start, end=frame.end, projection=projection))
+            query, start = queries.MONTHS_OF_PAGE, start.replace(day=1)
+        projection = {"_id": 0, "metadata.date": 1, series.FIELDS[frame.grain]: 1}
+        found = query.find(self._db, site=site, page=page, start=start, end=frame.end, projection=projection)
+        return series.counts_in(found, frame.grain)
 
     @operation(30, reads_only=True)
     def top_pages(self, site: str, start: datetime, end: datetime, limit: int = 10) -> list[Document]:
@@ -193,14 +192,6 @@ class Hits:
             self._db[DAILY_HITS].find({"metadata.site": site, "total": {"$gt": 0}}).sort("metadata.date", -1).limit(1)
         )
         return next((day["metadata"]["date"] for day in last), None)
-
-
-# The query, field and reader for the counts of each grain.
-_STORED: dict[Grain, tuple[Query, str, Callable[[Any], Iterable[tuple[datetime, int]]]]] = {
-    "day": (queries.MONTHS_OF_PAGE, "daily", series.of_days),
-    "hour": (queries.DAYS_OF_PAGE, "hourly", series.of_hours),
-    "minute": (queries.DAYS_OF_PAGE, "minute", series.of_minutes),
-}
 
 
 def _hit(hit: Any) -> Hit:

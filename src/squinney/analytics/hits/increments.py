@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -25,6 +25,7 @@ from squinney.mongo.schema import DUPLICATE_KEY, Db, Document
 from squinney.transactions import Key, Tries, in_transaction, once
 
 R = TypeVar("R")
+DocumentKey = tuple[datetime, str, str]  # the date of a day or month, the site and the page
 
 MOST_HITS = 10**12
 PAGES_AT_ONCE = 500
@@ -82,10 +83,10 @@ class Increments:
             for minute, views in minutes.items():
                 yield Hit(site, page, day + timedelta(minutes=minute), views)
 
-    def parts(self, size: int) -> Iterator[Increments]:
-        """Split the increments into parts of up to `size` pages and days."""
+    def parts(self) -> Iterator[Increments]:
+        """Split the increments into parts of up to `PAGES_AT_ONCE` pages and days, one for each transaction."""
         pages = iter(self._minutes.items())
-        while chosen := dict(islice(pages, size)):
+        while chosen := dict(islice(pages, PAGES_AT_ONCE)):
             part = Increments()
             part._minutes = chosen
             part.hits = sum(sum(minutes.values()) for minutes in chosen.values())
@@ -96,56 +97,43 @@ class Increments:
         return hashlib.sha256(bson.encode({"hits": [list(hit) for hit in self]})).hexdigest()
 
     def write(self, db: Db, session: ClientSession) -> None:
-        """Send the upserts within a transaction.
+        """Send one upsert per document, within a transaction.
 
         Raises: `LimitReached`.
         """
-        batches: dict[str, list[UpdateOne]] = defaultdict(list)
-        for name, upsert in self.upserts():
-            batches[name].append(upsert)
         try:
-            for name, batch in batches.items():
-                db[name].bulk_write(batch, ordered=False, session=session)
+            for name, documents in self._by_document().items():
+                upserts = [UpdateOne(filter_for(*key), {"$inc": sums}, upsert=True) for key, sums in documents.items()]
+                db[name].bulk_write(upserts, ordered=False, session=session)
         except OperationFailure as error:
             if BAD_VALUE in _codes(error):
                 raise LimitReached(f"count: a page has at most {checks.INT64_MAX} hits", field="count") from error
             raise
 
-    def upserts(self) -> Iterator[tuple[str, UpdateOne]]:
-        """Yield one upsert per document with the name of its collection; its filter contains the whole shard key."""
-        months: dict[tuple[str, str, datetime], dict[int, int]] = defaultdict(dict)
+    def _by_document(self) -> dict[str, dict[DocumentKey, Counter[str]]]:
+        """Return the increments of each document, by the name of its collection."""
+        days: dict[DocumentKey, Counter[str]] = defaultdict(Counter)
+        months: dict[DocumentKey, Counter[str]] = defaultdict(Counter)
         for (site, page, day), minutes in self._minutes.items():
-            months[site, page, day.replace(day=1)][day.day] = sum(minutes.values())
-            yield DAILY_HITS, _upsert(day, site, page, _day_increments(minutes))
-        for (site, page, month), days in months.items():
-            yield MONTHLY_HITS, _upsert(month, site, page, _month_increments(days))
-
-
-def _upsert(date: datetime, site: str, page: str, increments: dict[str, int]) -> UpdateOne:
-    return UpdateOne(filter_for(date, site, page), {"$inc": increments}, upsert=True)
+            of_day, of_month = days[day, site, page], months[day.replace(day=1), site, page]
+            for minute, views in minutes.items():
+                hour = minute // 60
+                of_day[f"hourly.{hour}"] += views
+                of_day[f"minute.{hour}.{minute % 60}"] = views
+            of_day["total"] = sum(minutes.values())
+            of_month[f"daily.{day.day}"] = of_day["total"]
+            of_month["total"] += of_day["total"]
+        return {DAILY_HITS: days, MONTHLY_HITS: months} if days else {}
 
 
 def filter_for(date: datetime, site: str, page: str) -> Document:
-    """Return the filter of a page's day or month; an upsert creates the document with these fields."""
+    """Return the filter of a page's day or month, which contains the shard key; an upsert creates these fields."""
     return {
         "_id": id_of(date, site, page),
         "metadata.date": date,
         "metadata.site": site,
         "metadata.page": page,
     }
-
-
-def _day_increments(minutes: dict[int, int]) -> dict[str, int]:
-    increments: dict[str, int] = {"total": sum(minutes.values())}
-    for minute, count in minutes.items():
-        hour = f"hourly.{minute // 60}"
-        increments[hour] = increments.get(hour, 0) + count
-        increments[f"minute.{minute // 60}.{minute % 60}"] = count
-    return increments
-
-
-def _month_increments(days: dict[int, int]) -> dict[str, int]:
-    return {"total": sum(days.values()), **{f"daily.{day}": count for day, count in days.items()}}
 
 
 def apply(db: Db, increments: Increments, *, key: str | Key | None = None) -> None:
@@ -159,19 +147,16 @@ def apply(db: Db, increments: Increments, *, key: str | Key | None = None) -> No
     """
     arguments = {} if key is None else {"hits": increments.fingerprint()}
     by_key = partial(once, key=key, arguments=arguments, seconds=SECONDS)
-    for number, part in enumerate(increments.parts(PAGES_AT_ONCE)):
+    for number, part in enumerate(increments.parts()):
         retry_duplicates(partial(by_key, db, f"count-hits {number}", partial(part.write, db)))
 
 
-def transact(db: Db, work: Callable[[ClientSession], R], *, upserts: bool = True) -> R:
+def transact(db: Db, work: Callable[[ClientSession], R]) -> R:
     """Run `work` as one transaction and retry it on conflicts, within the deadline of the enclosing `operation`.
-
-    Without `upserts`, duplicate-key errors are not retried but left to the caller.
 
     Raises: `Busy` if nothing was changed; `Unavailable`.
     """
-    run = partial(in_transaction, db, work, seconds=SECONDS)
-    return retry_duplicates(run) if upserts else run()
+    return retry_duplicates(partial(in_transaction, db, work, seconds=SECONDS))
 
 
 def retry_duplicates(run: Callable[[], R]) -> R:

@@ -42,37 +42,27 @@ def _hours_within(start: datetime, end: datetime) -> Document:
     return {"$cond": [whole_day, "$total", {"$sum": {"$map": {"input": hours, "as": "h", "in": "$$h.v"}}}]}
 
 
-def _top_pages(site: str, first_day: datetime, start: datetime, end: datetime, limit: int) -> list[Document]:
-    return [
+TOP_PAGES = Pipeline(
+    "hits.top-pages",
+    "hits.daily",
+    stages=lambda site, first_day, start, end, limit: [
         {"$match": _of_site(site, first_day, end)},
         {"$group": {"_id": "$metadata.page", "hits": {"$sum": _hours_within(start, end)}}},
         {"$match": {"hits": {"$gt": 0}}},
         {"$sort": {"hits": -1, "_id": 1}},
         {"$limit": limit},
-    ]
-
-
-TOP_PAGES = Pipeline(
-    "hits.top-pages",
-    "hits.daily",
-    stages=_top_pages,
+    ],
     example={**_SITE, "first_day": _START, "limit": 10},
     routing="few",
     reason=_ALL_PAGES,
 )
-
-
-def _site_total(site: str, first_day: datetime, start: datetime, end: datetime) -> list[Document]:
-    return [
-        {"$match": _of_site(site, first_day, end)},
-        {"$group": {"_id": None, "hits": {"$sum": _hours_within(start, end)}}},
-    ]
-
-
 SITE_TOTAL = Pipeline(
     "hits.site-total",
     "hits.daily",
-    stages=_site_total,
+    stages=lambda site, first_day, start, end: [
+        {"$match": _of_site(site, first_day, end)},
+        {"$group": {"_id": None, "hits": {"$sum": _hours_within(start, end)}}},
+    ],
     example={**_SITE, "first_day": _START},
     routing="few",
     reason=_ALL_PAGES,
@@ -93,35 +83,21 @@ SITES = Pipeline(
 QUERIES: list[Query | Pipeline] = [DAYS_OF_PAGE, MONTHS_OF_PAGE, TOP_PAGES, SITE_TOTAL, SITES]
 
 
-def _values(field: Document | str) -> Document:
-    """Return the expression for the values of a sub-document, as an array."""
-    pairs = {"$objectToArray": {"$ifNull": [field, {}]}}
-    return {"$map": {"input": pairs, "as": "pair", "in": "$$pair.v"}}
+def _pairs(field: str) -> Document:
+    """Return the expression for the names and values of a sub-document, as an array of {k, v}."""
+    return {"$objectToArray": {"$ifNull": [field, {}]}}
 
 
 def _unlike_minutes() -> list[Document]:
     """Find days whose total or hours differ from the sum of their minutes."""
-    hours = {
-        "$map": {
-            "input": {"$objectToArray": {"$ifNull": ["$minute", {}]}},
-            "as": "hour",
-            "in": {"k": "$$hour.k", "v": {"$sum": _values("$$hour.v")}},
-        }
-    }
-    stored = {"$objectToArray": {"$ifNull": ["$hourly", {}]}}
+    minutes = {"$map": {"input": _pairs("$$hour.v"), "as": "minute", "in": "$$minute.v"}}
+    hour = {"k": "$$hour.k", "v": {"$sum": minutes}}
+    summed = {"$map": {"input": _pairs("$minute"), "as": "hour", "in": hour}}
+    other_total = {"$ne": [{"$sum": "$summed.v"}, {"$ifNull": ["$total", 0]}]}
+    other_hours = {"$not": {"$setEquals": ["$summed", _pairs("$hourly")]}}
     return [
-        {"$set": {"summed": hours, "stored": stored}},
-        {"$set": {"sum": {"$sum": "$summed.v"}}},
-        {
-            "$match": {
-                "$expr": {
-                    "$or": [
-                        {"$ne": ["$sum", {"$ifNull": ["$total", 0]}]},
-                        {"$not": {"$setEquals": ["$summed", "$stored"]}},
-                    ]
-                }
-            }
-        },
+        {"$set": {"summed": summed}},
+        {"$match": {"$expr": {"$or": [other_total, other_hours]}}},
         {"$project": {"metadata": 1}},
     ]
 
@@ -131,25 +107,10 @@ UNLIKE_MINUTES = problem_query("hits.unlike-minutes", "hits.daily", _unlike_minu
 
 def _unlike_days() -> list[Document]:
     """Find months whose total or days differ from the documents of their days; days with zero hits are ignored."""
-    month = {"$dateTrunc": {"date": "$metadata.date", "unit": "month"}}
-    from_days: list[Document] = [
-        {
-            "$group": {
-                "_id": {"date": month, "site": "$metadata.site", "page": "$metadata.page"},
-                "days": {"$push": {"k": {"$toString": {"$dayOfMonth": "$metadata.date"}}, "v": "$total"}},
-                "total": {"$sum": "$total"},
-            }
-        },
-    ]
-    from_months: list[Document] = [
-        {
-            "$project": {
-                "_id": {"date": "$metadata.date", "site": "$metadata.site", "page": "$metadata.page"},
-                "stored": {"$objectToArray": {"$ifNull": ["$daily", {}]}},
-                "stored_total": "$total",
-            }
-        }
-    ]
+    page = {"site": "$metadata.site", "page": "$metadata.page"}
+    month = {"date": {"$dateTrunc": {"date": "$metadata.date", "unit": "month"}}, **page}
+    day = {"k": {"$toString": {"$dayOfMonth": "$metadata.date"}}, "v": "$total"}
+    stored = {"_id": {"date": "$metadata.date", **page}, "stored": _pairs("$daily"), "stored_total": "$total"}
     real = {
         name: {"$filter": {"input": {"$ifNull": [f"${name}", []]}, "as": "day", "cond": {"$ne": ["$$day.v", 0]}}}
         for name in ("days", "stored")
@@ -158,8 +119,8 @@ def _unlike_days() -> list[Document]:
     same_total = {"$eq": [{"$ifNull": ["$total", 0]}, {"$ifNull": ["$stored_total", 0]}]}
     together = {name: {"$max": f"${name}"} for name in ("days", "total", "stored", "stored_total")}
     return [
-        *from_days,
-        {"$unionWith": {"coll": "hits.monthly", "pipeline": from_months}},
+        {"$group": {"_id": month, "days": {"$push": day}, "total": {"$sum": "$total"}}},
+        {"$unionWith": {"coll": "hits.monthly", "pipeline": [{"$project": stored}]}},
         {"$group": {"_id": "$_id", **together}},
         {"$match": {"$expr": {"$not": {"$and": [same_days, same_total]}}}},
     ]

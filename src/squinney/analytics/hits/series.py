@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
+from itertools import islice
 from typing import Literal, NamedTuple, cast, get_args
 from zoneinfo import ZoneInfo
 
-from squinney.analytics.calendar import DAY, HOUR, MINUTE, Unit, floor, following, is_whole, starts
-from squinney.analytics.hits.documents import DayOfHits, MonthOfHits
+from squinney.analytics.calendar import DAY, HOUR, MINUTE, Unit, following, is_whole, starts
 from squinney.errors import Invalid
+from squinney.mongo.schema import Document
 
 Grain = Literal["minute", "hour", "day"]
 MOST_POINTS = 100_000
@@ -23,7 +24,8 @@ class Point(NamedTuple):
     hits: int
 
 
-STEPS: dict[Unit, timedelta] = {"minute": MINUTE, "hour": HOUR, "day": DAY}
+# The field with the counts of each grain: in the documents of days, and for days in those of months.
+FIELDS: dict[Grain, str] = {"minute": "minute", "hour": "hourly", "day": "daily"}
 
 
 class Frame:
@@ -33,14 +35,10 @@ class Frame:
         if unit not in get_args(Unit):
             raise Invalid(f"unit must be one of {', '.join(get_args(Unit))}", field="unit")
         self._tz = tz
-        self._is_stored_unit = tz.key == "UTC" and unit in STEPS
-        self.starts: list[datetime] = []
-        for at in _utc_starts(start, end, unit) if self._is_stored_unit else starts(start, end, unit, tz):
-            if len(self.starts) >= MOST_POINTS:
-                raise Invalid(f"end: a series has at most {MOST_POINTS} points", field="end", limit=MOST_POINTS)
-            self.starts.append(at)
-        if start >= end:
-            self.starts = []
+        self._is_stored_unit = tz.key == "UTC" and unit in FIELDS
+        self.starts = list(islice(starts(start, end, unit, tz), MOST_POINTS + 1)) if start < end else []
+        if len(self.starts) > MOST_POINTS:
+            raise Invalid(f"end: a series has at most {MOST_POINTS} points", field="end", limit=MOST_POINTS)
         self.end = following(self.starts[-1], unit, tz) if self.starts else end
         self.grain: Grain = self._grain(unit)
 
@@ -66,34 +64,13 @@ class Frame:
         return [Point(at.astimezone(self._tz), total) for at, total in zip(self.starts, totals, strict=True)]
 
 
-def _utc_starts(start: datetime, end: datetime, unit: Unit) -> Iterator[datetime]:
-    """Yield the starts of minutes, hours or days in UTC, faster than `starts`, since they all have the same length."""
-    at, step = floor(start, unit, UTC), STEPS[unit]
-    while at < end:
-        yield at
-        at += step
-
-
-def of_minutes(days: Iterable[DayOfHits]) -> Iterable[tuple[datetime, int]]:
-    """Yield each minute with its hits."""
-    for day in days:
-        for hour, minutes in day.get("minute", {}).items():
-            begin = day["metadata"]["date"] + int(hour) * HOUR
-            for minute, count in minutes.items():
-                yield begin + int(minute) * MINUTE, count
-
-
-def of_hours(days: Iterable[DayOfHits]) -> Iterable[tuple[datetime, int]]:
-    """Yield each hour with its hits."""
-    for day in days:
-        begin = day["metadata"]["date"]
-        for hour, count in day.get("hourly", {}).items():
-            yield begin + int(hour) * HOUR, count
-
-
-def of_days(months: Iterable[MonthOfHits]) -> Iterable[tuple[datetime, int]]:
-    """Yield each day with its hits."""
-    for month in months:
-        first = month["metadata"]["date"]
-        for day, count in month.get("daily", {}).items():
-            yield first.replace(day=int(day)), count
+def counts_in(documents: Iterable[Document], grain: Grain) -> Iterator[tuple[datetime, int]]:
+    """Yield each minute or hour of the documents of days, or each day of those of months, with its hits."""
+    for document in documents:
+        date = document["metadata"]["date"]
+        for number, count in document.get(FIELDS[grain], {}).items():
+            if grain == "minute":  # the number is that of an hour, and has the counts of its minutes
+                hour = date + int(number) * HOUR
+                yield from ((hour + int(minute) * MINUTE, views) for minute, views in count.items())
+            else:
+                yield date + (int(number) * HOUR if grain == "hour" else (int(number) - 1) * DAY), count

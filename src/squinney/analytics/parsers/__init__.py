@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from squinney.analytics.errors import UnknownFormat
-from squinney.analytics.parsers.caddy import parse_caddy
-from squinney.analytics.parsers.fields import FIELDS, FieldMap, json_object
+from squinney.analytics.parsers.fields import FIELDS, FieldMap, json_object, parse_caddy
 from squinney.analytics.parsers.layouts import LAYOUTS, Layout, is_layout, parse_elb
 from squinney.analytics.parsers.lines import Malformed
 from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
@@ -52,21 +52,19 @@ def detect(lines: Iterable[str]) -> str | None:
     """
     sample = list(lines)
     return W3C("\n".join(sample)).header or next(
-        (name for name in DETECTED if any(_can_parse(FORMATS[name], line) for line in sample)), None
+        (name for name in DETECTED if any(_parsed(name, line) for line in sample)), None
     )
 
 
-def parse_any(line: str) -> Document | None:
+def parse_any(line: str) -> Document:
     """Parse a line with the first format that fits.
 
     Raises: `Malformed`, with the formats that were tried.
     """
-    for name in DETECTED:
-        try:
-            return FORMATS[name](line)
-        except Malformed:
-            continue
-    raise Malformed(_why_none(line))
+    event = next(filter(None, (_parsed(name, line) for name in DETECTED)), None)
+    if event is None:
+        raise Malformed(_why_none(line))
+    return event
 
 
 def _why_none(line: str) -> str:
@@ -81,9 +79,7 @@ def _why_none(line: str) -> str:
     return "JSON"
 
 
-def _can_parse(parse: Parser, line: str) -> bool:
-    try:
-        parse(line)
-    except Malformed:
-        return False
-    return True
+def _parsed(format: str, line: str) -> Document | None:
+    with suppress(Malformed):
+        return FORMATS[format](line)
+    return None

@@ -1,4 +1,4 @@
-"""The parser for JSON lines, with a map from our field names to those of the log."""
+"""The parsers for JSON lines: by a map from our field names to those of the log, and for Caddy's."""
 
 from __future__ import annotations
 
@@ -38,14 +38,13 @@ class FieldMap:
     """A parser for JSON lines. A map such as `{"time": "timestamp", "path": "uri"}` overrides names in `ALIASES`."""
 
     def __init__(self, field_map: Mapping[str, str] | None = None) -> None:
-        unknown = set(field_map or {}) - set(FIELDS)
-        if unknown:
+        given = field_map or {}
+        if unknown := given.keys() - ALIASES.keys():
             message = f"field_map: {', '.join(sorted(unknown))} is not one of {', '.join(FIELDS)}"
             raise Invalid(message, field="field_map")
-        mapped = {name: (log_name,) for name, log_name in (field_map or {}).items()}
-        used = set((field_map or {}).values())
         self._names = {
-            name: mapped.get(name) or tuple(alias for alias in ALIASES[name] if alias not in used) for name in FIELDS
+            name: [given[name]] if name in given else [alias for alias in aliases if alias not in given.values()]
+            for name, aliases in ALIASES.items()
         }
 
     def __call__(self, line: str) -> Document:
@@ -96,3 +95,30 @@ def as_time(value: Any) -> datetime:
     if at.tzinfo is None:
         raise Malformed("the time has no time zone")
     return in_calendar(at)
+
+
+def parse_caddy(line: str) -> Document:
+    """Parse a line of Caddy's `http.log.access`, which has the request in a nested object."""
+    entry = json_object(line)
+    request = entry.get("request")
+    if not isinstance(request, dict) or "ts" not in entry:
+        raise Malformed("not Caddy's format: it has no request or no ts")
+    found = {
+        "host": request.get("remote_ip") or str(request.get("remote_addr", "")).rpartition(":")[0],
+        "site": request.get("host"),
+        "user": entry.get("user_id"),
+        "method": request.get("method"),
+        "path": request.get("uri"),
+        "protocol": request.get("proto"),
+        "status": entry.get("status"),
+        "bytes": entry.get("size"),
+        "referer": _header(request, "Referer"),
+        "user_agent": _header(request, "User-Agent"),
+    }
+    return event_of(as_time(entry["ts"]), {name: value for name, value in found.items() if value not in (None, "")})
+
+
+def _header(request: Document, name: str) -> Any:
+    headers = request.get("headers")
+    values = headers.get(name) if isinstance(headers, dict) else None
+    return values[0] if isinstance(values, list) and values else None

@@ -13,53 +13,27 @@ from squinney.analytics.parsers.lines import Malformed, clf_time, event_of, in_c
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
-# Our field names for the variables of nginx and Apache; other variables are ignored.
-NGINX = {
-    "remote_addr": "host",
-    "remote_user": "user",
-    "time_local": "clf",
-    "time_iso8601": "iso",
-    "msec": "seconds",
-    "request": "request",
-    "request_method": "method",
-    "request_uri": "path",
-    "uri": "path",
-    "document_uri": "path",
-    "args": "query",
-    "query_string": "query",
-    "server_protocol": "protocol",
-    "status": "status",
-    "body_bytes_sent": "bytes",
-    "bytes_sent": "bytes",
-    "http_referer": "referer",
-    "http_user_agent": "user_agent",
-    "host": "site",
-    "http_host": "site",
-    "server_name": "site",
+# Our field names with the variables of nginx and Apache; other variables are ignored.
+_VARIABLES = {
+    "host": ("remote_addr", "%h", "%a"),
+    "user": ("remote_user", "%u"),
+    "clf": ("time_local", "%t"),
+    "iso": ("time_iso8601",),
+    "seconds": ("msec", "%{sec}t"),
+    "milliseconds": ("%{msec}t",),
+    "microseconds": ("%{usec}t",),
+    "request": ("request", "%r"),
+    "method": ("request_method", "%m"),
+    "path": ("request_uri", "uri", "document_uri", "%U"),
+    "query": ("args", "query_string", "%q"),
+    "protocol": ("server_protocol", "%H"),
+    "status": ("status", "%s"),
+    "bytes": ("body_bytes_sent", "bytes_sent", "%b", "%B", "%O"),
+    "referer": ("http_referer", "%{referer}i"),
+    "user_agent": ("http_user_agent", "%{user-agent}i"),
+    "site": ("host", "http_host", "server_name", "%{host}i", "%v", "%V"),
 }
-APACHE = {
-    "h": "host",
-    "a": "host",
-    "u": "user",
-    "t": "clf",
-    "sec}t": "seconds",
-    "msec}t": "milliseconds",
-    "usec}t": "microseconds",
-    "r": "request",
-    "m": "method",
-    "U": "path",
-    "q": "query",
-    "H": "protocol",
-    "s": "status",
-    "b": "bytes",
-    "B": "bytes",
-    "O": "bytes",
-    "referer}i": "referer",
-    "user-agent}i": "user_agent",
-    "host}i": "site",
-    "v": "site",
-    "V": "site",
-}
+_NAMES = {variable: name for name, variables in _VARIABLES.items() for variable in variables}
 _NGINX_PART = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 _APACHE_PART = re.compile(r"%[<>]?(?:!?\d{3}(?:,\d{3})*)?[<>]?(?:\{([^}]*)\})?(\^t[io]|[a-zA-Z%])")
 # Apache writes a quote within a field as \". The pattern is unrolled, so that no line can make matching slow. For the
@@ -163,18 +137,18 @@ def _pattern(name: str, before: str, after: str) -> str:
 
 def _nginx_name(match: re.Match[str]) -> str:
     """Return our name for a variable, or an empty string to ignore it."""
-    return NGINX.get(match[1] or match[2], "")
+    return _NAMES.get(match[1] or match[2], "")
 
 
 def _apache_name(match: re.Match[str]) -> str:
     argument, letter = match[1], match[2]
     if letter == "%":
         raise Invalid("format must not contain %%, which is not supported", field="format")
-    known = f"{argument.lower()}}}{letter}" if argument is not None and letter in "it" else letter
-    if letter == "t" and argument is not None and known not in APACHE:
+    known = f"%{{{argument.lower()}}}{letter}" if argument is not None and letter in "it" else f"%{letter}"
+    if letter == "t" and known not in _NAMES:
         message = f"format: the time %{{{argument}}}t is not supported; use %t, %{{sec}}t or %{{msec}}t"
         raise Invalid(message, field="format")
-    return APACHE.get(known, "")
+    return _NAMES.get(known, "")
 
 
 def _since_1970(text: str, unit: int) -> datetime:

@@ -86,12 +86,17 @@ def of_buckets(buckets: Iterable[datetime], unit: Unit, tz: ZoneInfo) -> list[In
 
 def windows(begins: Iterable[datetime], length: timedelta) -> list[tuple[datetime, datetime]]:
     """Return a window of `length` after each start; overlapping windows are merged."""
+    return _merged((begin, begin + length) for begin in sorted(begins))
+
+
+def _merged(spans: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:
+    """Merge sorted spans that overlap or are adjacent."""
     merged: list[tuple[datetime, datetime]] = []
-    for begin in sorted(begins):
-        if merged and begin <= merged[-1][1]:
-            merged[-1] = merged[-1][0], begin + length
-        else:
-            merged.append((begin, begin + length))
+    for start, end in spans:
+        if merged and start <= merged[-1][1]:
+            start, last = merged.pop()
+            end = max(end, last)
+        merged.append((start, end))
     return merged
 
 
@@ -155,13 +160,9 @@ def _halved(date: str, cuts: Sequence[tuple[datetime, datetime | None]], before:
     }
 
 
-def in_any(field: str, found: Sequence[Interval]) -> Document:
+def in_any(field: str, found: Iterable[Interval]) -> Document:
     """Return a filter for times within any of the intervals; adjacent intervals become one range."""
-    ranges: list[list[datetime]] = []
-    for one in found:
-        if ranges and one.start <= ranges[-1][1]:
-            ranges[-1][1] = max(ranges[-1][1], one.end)
-        else:
-            ranges.append([one.start, one.end])
-    filters = [{field: {"$gte": start, "$lt": end}} for start, end in ranges]
-    return filters[0] if len(filters) == 1 else {"$or": filters}
+    ranges = [{field: {"$gte": start, "$lt": end}} for start, end in _merged((one.start, one.end) for one in found)]
+    if len(ranges) > 1:
+        return {"$or": ranges}
+    return ranges[0] if ranges else {field: {"$in": []}}

@@ -71,10 +71,6 @@ class Config:
             return {self.key: {"$ne": None}}
         return {"$nor": [dict.fromkeys(self.fields)]}
 
-    def countable_filter(self) -> Document:
-        """Return the filter for events that have a key and a number as value."""
-        return {**self.key_filter(), self.value: {"$type": "number"}}
-
     def key_expression(self) -> Any:
         """Return the expression for an event's key."""
         if len(self.fields) == 1:
@@ -115,9 +111,11 @@ def _union(name: str, stages: list[Document]) -> Document:
     return {"$unionWith": {"coll": name, "pipeline": stages}}
 
 
-def touched(config: Config, match: Document, others: Sequence[str] = ()) -> list[Document]:
-    """Return the pipeline that finds the hours or quarters of UTC that contain matching events."""
-    match = {**match, config.time: {"$gte": EARLIEST, "$lt": LATEST, **match.get(config.time, {})}}
+def touched(
+    config: Config, match: Document, others: Sequence[str] = (), *, since: datetime | None = None
+) -> list[Document]:
+    """Return the pipeline that finds the hours or quarters of UTC that contain matching events, from `since` on."""
+    match = {**match, config.time: {"$gte": since or EARLIEST, "$lt": LATEST, **match.get(config.time, {})}}
     return [{"$match": match}, *union(others, match), {"$group": {"_id": slot(config)}}]
 
 
@@ -125,18 +123,13 @@ def from_events(
     config: Config, found: Sequence[Interval], run: int, into: str, others: Sequence[str] = ()
 ) -> list[Document]:
     """Return the pipeline that recomputes buckets of the finest level from the events."""
-    match: Document = {**in_any(config.time, found), **config.countable_filter()}
+    match: Document = {**in_any(config.time, found), **config.key_filter(), config.value: {"$type": "number"}}
     value = f"${config.value}"
     sums = {"total": {"$sum": value}, "count": {"$sum": 1}, "min": {"$min": value}, "max": {"$max": value}}
     whole = all(one.end - one.start == SIZES[config.finest] for one in found)
     bucket = slot(config) if whole else lookup(f"${config.time}", found)
     group = {"$group": {"_id": {"k": config.key_expression(), "d": bucket}, **sums}}
-    return [{"$match": match}, *union(others, match), group, *_merged(run, into)]
-
-
-def from_level(found: Sequence[Interval], run: int, into: str) -> list[Document]:
-    """Return the pipeline that recomputes buckets from the level below."""
-    return [*summed(found), *_merged(run, into)]
+    return [{"$match": match}, *union(others, match), group, *merged(run, into)]
 
 
 def summed(found: Sequence[Interval]) -> list[Document]:
@@ -153,7 +146,7 @@ def summed(found: Sequence[Interval]) -> list[Document]:
     ]
 
 
-def _merged(run: int, into: str) -> list[Document]:
+def merged(run: int, into: str) -> list[Document]:
     """Return the stages that write each bucket, unless a later run has written it."""
     value = {
         "total": "$total",

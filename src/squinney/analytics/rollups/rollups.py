@@ -20,7 +20,7 @@ from pymongo.client_session import ClientSession
 
 from squinney import checks
 from squinney.analytics import rules
-from squinney.analytics.calendar import SIZES, Unit, floor, zone
+from squinney.analytics.calendar import EARLIEST, LATEST, SIZES, Unit, floor, zone
 from squinney.analytics.errors import Frozen
 from squinney.analytics.events.partitions import EVENTS, EventPartitions
 from squinney.analytics.hits.increments import retry_duplicates
@@ -227,11 +227,8 @@ class Rollups:
 
     def _touched(self, match: Document, session: ClientSession) -> list[datetime]:
         """Return the hours or quarters of UTC that contain matching events, except those whose events were dropped."""
-        if frozen := self.frozen_before():
-            times = match.get(self.config.time, {})
-            match = {**match, self.config.time: {**times, "$gte": max(frozen, times.get("$gte", frozen))}}
         first, *others = self.collections()
-        stages = pipelines.touched(self.config, match, others)
+        stages = pipelines.touched(self.config, match, others, since=self.frozen_before())
         return [row["_id"] for row in self._db[first].aggregate(stages, session=session, allowDiskUse=True)]
 
     def _with_stored(
@@ -259,7 +256,11 @@ class Rollups:
     def _recompute_level(self, step: Step, begins: Sequence[datetime], run: int, session: ClientSession) -> None:
         into = f"{self.name}.{step.level}"
         if found := self.intervals_of(step, begins):
-            name, stages = self._recomputed(step, found, run, into)
+            if step.made_from is None:
+                name, *others = self.collections(found[0].start, found[-1].end)
+                stages = pipelines.from_events(self.config, found, run, into, others)
+            else:
+                name, stages = f"{self.name}.{step.made_from}", [*pipelines.summed(found), *pipelines.merged(run, into)]
             merge = partial(self._db[name].aggregate, stages, session=session, allowDiskUse=True)
             retry_duplicates(merge)  # two runs may create the same bucket at the same moment
         if (frozen := self.frozen_before()) and step.made_from is None and begins[0] < frozen:
@@ -267,29 +268,23 @@ class Rollups:
         where, update = pipelines.emptied(begins, run)
         self._db[into].update_many(where, update, session=session)
 
-    def _recomputed(self, step: Step, found: list[Interval], run: int, into: str) -> tuple[str, list[Document]]:
-        """Return the collection to aggregate and the pipeline that recomputes these intervals."""
-        if step.made_from is None:
-            first, *others = self.collections(found[0].start, found[-1].end)
-            return first, pipelines.from_events(self.config, found, run, into, others)
-        return f"{self.name}.{step.made_from}", pipelines.from_level(found, run, into)
-
     def _move_watermark(self, run: int, began: Timestamp, session: ClientSession) -> bool:
         latest = {"_id": self.name, "run": run}
         moved = self._db[RUNS].update_one(latest, {"$set": {"watermark": began}}, session=session)
         return moved.matched_count == 1
 
     @operation(reads_only=True)
-    def collections(self, start: datetime | None = None, end: datetime | None = None) -> list[str]:
+    def collections(self, start: datetime = EARLIEST, end: datetime = LATEST) -> list[str]:
         """Return the names of the collections that may contain events from `start` to `end`."""
         if self.config.source != EVENTS:
             return [self.config.source]
-        return self._partitions.names_in_main_database(start, end)
+        # The collection in a day's own database has the main one's name, which would then be read twice.
+        return [partition.name for partition in self._partitions.spanning(start, end) if partition.database == self._db]
 
     @operation(reads_only=True)
     def frozen_before(self) -> datetime | None:
         """Return the time before which raw events were dropped, or None; older finest buckets are never recomputed."""
-        return self._partitions.policy(fresh=True).frozen_before if self.config.source == EVENTS else None
+        return self._partitions.policy().frozen_before if self.config.source == EVENTS else None
 
     # ---- reading ----
 

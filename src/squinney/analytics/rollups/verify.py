@@ -61,12 +61,8 @@ class _Comparison:
         self._frozen = rollups.frozen_before()
         self._watermark = (db[RUNS].find_one({"_id": rollups.name}) or {}).get("watermark") or Timestamp(0, 0)
         self._first, *self._others = rollups.collections()
-        slots = pipelines.touched(self._config, self._match(), self._others)
+        slots = pipelines.touched(self._config, self._config.key_filter(), self._others, since=self._frozen)
         self._buckets = rollups.buckets_of(row["_id"] for row in db[self._first].aggregate(slots, allowDiskUse=True))
-
-    def _match(self) -> Document:
-        times = {"$gte": self._frozen or EARLIEST, "$lt": LATEST}
-        return {**self._config.key_filter(), self._config.time: times}
 
     def differing(self, step: Step) -> Iterator[Document]:
         """Yield the rows of a level whose stored values differ."""
@@ -80,9 +76,7 @@ class _Comparison:
         found = self._rollups.intervals_of(step, begins)
         since = self._frozen if step.made_from is None else None
         stored = {"_id.d": {"$in": [at for at in begins if since is None or at >= since]}, "value.count": {"$gt": 0}}
-        if not found:
-            first, raw = self._first, list[Document]([{"$match": {"_id": {"$in": []}}}])
-        elif self._frozen is None or step.made_from is None:
+        if self._frozen is None or step.made_from is None:
             first, raw = self._first, self._of_events(found)
         else:
             first, raw = f"{self._rollups.name}.{self._rollups.steps[0].level}", pipelines.summed(found)
@@ -91,7 +85,8 @@ class _Comparison:
 
     def _of_events(self, found: Sequence[Interval]) -> list[Document]:
         config = self._config
-        match: Document = {"$and": [self._match(), in_any(config.time, found)]}
+        times = {config.time: {"$gte": self._frozen or EARLIEST, "$lt": LATEST}}
+        match: Document = {"$and": [config.key_filter(), times, in_any(config.time, found)]}
         counts = {"$isNumber": f"${config.value}"}
         value = {"$cond": [counts, f"${config.value}", None]}  # an event without value still counts for `newest`
         bucket = {"k": config.key_expression(), "d": lookup(f"${config.time}", found)}

@@ -26,7 +26,7 @@ from squinney.analytics.shard_advice import CANDIDATES
 from squinney.analytics.surface import cli_logs as logs
 from squinney.analytics.surface.cli_logs import database
 from squinney.errors import Invalid, NotFound
-from squinney.http.commands import Json, Limit, console, print_json, print_line, print_result
+from squinney.http.commands import Json, Limit, console, print_json, print_result
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 
@@ -72,13 +72,8 @@ def top(
         site = _site_or_only(hits, site)
         rows = hits.top_pages(site, *_range(start, end), limit=limit)
         reason = "" if rows else _why_empty(hits, site)
-    if as_json:
-        print_json(rows)
-        return
-    for row in rows:
-        print_line(f"{row['hits']:>12,}  {row['page']}")
-    if reason:
-        print_line(reason)
+    lines = [f"{row['hits']:>12,}  {row['page']}" for row in rows] or [reason]
+    print_result(rows, "\n".join(lines), as_json)
 
 
 def _site_or_only(hits: Hits, site: str | None) -> str:
@@ -121,11 +116,8 @@ def series(
     with database(context) as (db, _):
         hits = Hits(db)
         points = hits.series(_site_or_only(hits, site), page, *_range(start, end), cast(Any, by), time_zone=time_zone)
-    if as_json:
-        print_json([{"at": point.at, "hits": point.hits} for point in points])
-        return
-    for point in points:
-        print_line(f"{point.at:%Y-%m-%d %H:%M %Z}  {point.hits:>10,}")
+    lines = [f"{point.at:%Y-%m-%d %H:%M %Z}  {point.hits:>10,}" for point in points]
+    print_result([point._asdict() for point in points], "\n".join(lines), as_json)
 
 
 # ---- roll-ups ----
@@ -176,12 +168,8 @@ def verify(
             rollups.run()
         problems = [str(problem) for problem in verify_rollups(db)]
         names = [rollups.name for rollups in Rollups.registered(db)]
-    if as_json:
-        print_json({"rollups": names, "differing": problems})
-    else:
-        for problem in problems:
-            print_line(problem)
-        print_line(f"{', '.join(names) or 'no roll-up'}: {len(problems):,} buckets differ from the events")
+    summary = f"{', '.join(names) or 'no roll-up'}: {len(problems):,} buckets differ from the events"
+    print_result({"rollups": names, "differing": problems}, "\n".join([*problems, summary]), as_json)
     if problems:
         raise typer.Exit(1)
 
@@ -200,12 +188,14 @@ def sessions(
         rows = [
             {"user": row["_id"]["k"], "year": row["_id"]["d"].astimezone(tz).year, **row["value"]} for row in longest
         ]
-    if as_json:
-        print_json({"changed": derived.changed, "longest": rows})
-        return
-    print_line(f"{derived.changed:,} sessions changed, of {derived.hosts:,} hosts")
-    for row in rows:
-        print_line(f"{row['total']:>10,} s in {row['count']:>5,} sessions, {row['mean']:>8,.0f} s each  {row['user']}")
+    lines = [
+        f"{derived.changed:,} sessions changed, of {derived.hosts:,} hosts",
+        *(
+            f"{row['total']:>10,} s in {row['count']:>5,} sessions, {row['mean']:>8,.0f} s each  {row['user']}"
+            for row in rows
+        ),
+    ]
+    print_result({"changed": derived.changed, "longest": rows}, "\n".join(lines), as_json)
 
 
 # ---- retention and shard keys ----
@@ -223,10 +213,9 @@ def retention(
     """Show the policy for old events, or change it and move the events accordingly."""
     if strategy is None and (keep_days is not None or size_mb is not None):
         raise Invalid("--keep-days and --size-mb need a strategy", field="strategy")
-    if keep_days is not None and not 0 < keep_days < MOST_DAYS:
-        raise Invalid(f"--keep-days must be more than 0 and less than {MOST_DAYS:,}", field="keep-days")
-    if keep_days is not None and keep_days * 86_400 < LEAST_SECONDS:
-        raise Invalid(f"--keep-days must be at least {LEAST_SECONDS / 86_400:.5f}, a minute", field="keep-days")
+    if keep_days is not None and not LEAST_SECONDS / 86_400 <= keep_days < MOST_DAYS:
+        message = f"--keep-days must be at least {LEAST_SECONDS / 86_400:.5f}, a minute, and less than {MOST_DAYS:,}"
+        raise Invalid(message, field="keep-days")
     if strategy == "ttl" and keep_days is None:
         raise Invalid("ttl needs --keep-days, the age at which events are deleted", field="keep-days")
     if strategy == "capped" and size_mb is None:

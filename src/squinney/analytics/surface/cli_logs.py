@@ -94,7 +94,9 @@ def import_logs(
     if source is not None and len(files) > 1:
         raise Invalid("--source allows only one file: import several files one by one", field="source")
     results = []
-    with database(context) as (db, uri), _bar(quiet=as_json) as bar:
+    hidden = as_json or not console.is_terminal
+    bar = Progress(*columns(), console=console, disable=hidden, transient=True, expand=True)
+    with database(context) as (db, uri), bar:
         log = EventLog(db)
         for path in files:
             name = "standard input" if str(path) == "-" else as_text(os.fsencode(path.name))
@@ -115,13 +117,6 @@ def import_logs(
 
 def _feeding(db: Db) -> Callable[[Import], Any]:
     return lambda source: feed_hits(db, source["_id"])
-
-
-@contextmanager
-def _bar(*, quiet: bool) -> Iterator[Progress]:
-    hidden = quiet or not console.is_terminal
-    with Progress(*columns(), console=console, disable=hidden, transient=True, expand=True) as bar:
-        yield bar
 
 
 def columns() -> list[ProgressColumn]:

@@ -14,11 +14,10 @@ from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from squinney.analytics import EventLog, Hits, Point, Rollups
-from squinney.analytics.calendar import EARLIEST, LATEST, zone
+from squinney.analytics.calendar import EARLIEST, LATEST, STEPS, zone
 from squinney.analytics.events.documents import LONGEST_SITE
 from squinney.analytics.hits.documents import LONGEST_PAGE
-from squinney.analytics.hits.series import STEPS
-from squinney.analytics.surface.downloads import series_as_csv
+from squinney.analytics.surface.api import series_as_csv
 from squinney.clock import utcnow
 from squinney.http.charts import Bar, bar_chart, short
 from squinney.http.dependencies import service
@@ -175,8 +174,7 @@ def _bar(point: Point, chart: Chart) -> Bar:
 
 def _csv_query(chosen: Choice, chart: Chart) -> str:
     start, end = _bounds(chosen, chart)
-    values = {"site": chosen.site, "page": chosen.page, "time_zone": chosen.time_zone, "by": chart.unit}
-    return urlencode({**values, "start": start.isoformat(), "end": end.isoformat()})
+    return chosen.query(by=chart.unit, start=start.isoformat(), end=end.isoformat())
 
 
 def _rollup_chart(rollups: Rollups, chosen: Choice) -> Markup:

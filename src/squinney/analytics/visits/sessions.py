@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from bson.timestamp import Timestamp
-from pymongo import InsertOne, UpdateOne
+from pymongo import UpdateOne
 from pymongo.client_session import ClientSession
 from pymongo.errors import BulkWriteError
 
@@ -58,7 +57,6 @@ class Sessions:
         self._db = pinned(db)
         self._partitions = EventPartitions(db, refresh_seconds=0)
         self._silence_seconds = checks.integer(silence_seconds, "silence_seconds", least=1, most=MOST_SILENCE_SECONDS)
-        self._silence = timedelta(seconds=silence_seconds)
         self._overlap_seconds = overlap_seconds
 
     @classmethod
@@ -110,16 +108,15 @@ class Sessions:
     def _derive_hosts(self, hosts: Sequence[str], run: int, session: ClientSession) -> int:
         times = self._times_of(hosts, session)
         stored, begun = self._stored(hosts, times, session)
-        wanted = {
-            document["_id"]: document
-            for visitor, moments in times.items()
-            for document in _sessions_of(visitor, moments, begun.get(visitor), self._silence)
-        }
-        writes: list[InsertOne[Document] | UpdateOne] = []
-        for session_id in wanted.keys() | stored.keys():
-            writes += _write(session_id, wanted.get(session_id), stored.get(session_id), run)
+        silence = timedelta(seconds=self._silence_seconds)
+        wanted: dict[str, Document] = {}
+        for visitor, moments in times.items():
+            wanted |= _sessions_of(visitor, _split(moments, silence, begun.get(visitor)))
+        ids = wanted.keys() | stored.keys()
+        changes = [_change(session_id, wanted.get(session_id), stored.get(session_id), run) for session_id in ids]
+        writes = [change for change in changes if change]
         if writes:
-            self._send(writes, wanted, run, session)
+            self._send(writes, session)
         return len(writes)
 
     def _times_of(self, hosts: Sequence[str], session: ClientSession) -> dict[Visitor, list[datetime]]:
@@ -151,36 +148,35 @@ class Sessions:
                 begun[visitor] = document
         return stored | {document["_id"]: document for document in begun.values()}, begun
 
-    def _send(
-        self,
-        writes: list[InsertOne[Document] | UpdateOne],
-        wanted: dict[str, Document],
-        run: int,
-        session: ClientSession,
-    ) -> None:
-        try:
-            self._db[VISITS].bulk_write(writes, ordered=False, session=session)
-        except BulkWriteError as error:
-            failed = write_errors(error)
-            if any(one["code"] != DUPLICATE_KEY for one in failed):
-                raise
-            duplicates = [wanted[one["op"]["_id"]] for one in failed]  # another call inserted these first
-            self._db[VISITS].bulk_write([_update(document, run) for document in duplicates], session=session)
+    def _send(self, writes: list[UpdateOne], session: ClientSession) -> None:
+        """Send the writes, and those again whose session another call has inserted meanwhile.
+
+        That call is the later one if there is a duplicate again, and its session stays.
+        """
+        for _ in range(2):
+            try:
+                self._db[VISITS].bulk_write(writes, ordered=False, session=session)
+                return
+            except BulkWriteError as error:
+                failed = write_errors(error)
+                if any(one["code"] != DUPLICATE_KEY for one in failed):
+                    raise
+                writes = [writes[one["index"]] for one in failed]
 
 
-def _sessions_of(
-    visitor: Visitor, moments: Sequence[datetime], begun: Document | None, silence: timedelta
-) -> Iterator[Document]:
+def _sessions_of(visitor: Visitor, split: Iterable[tuple[datetime, datetime, int]]) -> dict[str, Document]:
+    """Return the documents of a visitor's sessions by their ids."""
     host, userid = visitor
-    for first, last, requests in _split(moments, silence, begun):
-        yield {
-            "_id": hashlib.sha256(f"{host}\n{userid}\n{first.isoformat()}".encode()).hexdigest()[:32],
+    return {
+        hashlib.sha256(f"{host}\n{userid}\n{first.isoformat()}".encode()).hexdigest()[:32]: {
             "userid": userid,
             "host": host,
             "ts": first,
             "length": int((last - first).total_seconds()),
             "requests": requests,
         }
+        for first, last, requests in split
+    }
 
 
 def _visitor(event: Document) -> str:
@@ -192,49 +188,31 @@ def _visitor(event: Document) -> str:
 
 def _split(
     moments: Iterable[datetime], silence: timedelta, begun: Document | None = None
-) -> Iterator[tuple[datetime, datetime, int]]:
-    """Yield the first time, last time and number of requests of each session.
+) -> list[tuple[datetime, datetime, int]]:
+    """Return the first time, last time and number of requests of each session.
 
     A `begun` session has no events any more for its first requests; it is continued with the later requests.
     """
-    first = last = None
-    requests = 0
+    found: list[tuple[datetime, datetime, int]] = []
     if begun is not None:
-        first, requests = begun["ts"], begun["requests"]
-        last = first + timedelta(seconds=begun["length"])
+        last = begun["ts"] + timedelta(seconds=begun["length"])
+        found.append((begun["ts"], last, begun["requests"]))
         counted = last + timedelta(seconds=1)  # lengths are in whole seconds
         moments = [moment for moment in moments if moment >= counted]
     for moment in moments:
-        if first is not None and last is not None and moment - last >= silence:
-            yield first, last, requests
-            first, requests = None, 0
-        first = first or moment
-        last = moment
-        requests += 1
-    if first is not None and last is not None:
-        yield first, last, requests
+        if found and moment - found[-1][1] < silence:
+            first, _, requests = found.pop()
+            found.append((first, moment, requests + 1))
+        else:
+            found.append((moment, moment, 1))
+    return found
 
 
-def _write(
-    session_id: str, wanted: Document | None, stored: Document | None, run: int
-) -> list[InsertOne[Document] | UpdateOne]:
+def _change(session_id: str, wanted: Document | None, stored: Document | None, run: int) -> UpdateOne | None:
+    """Return the write that makes the stored session the wanted one, unless a later run wrote it; None if it is so."""
+    if all((wanted or {}).get(name) == (stored or {}).get(name) for name in ("length", "requests")):
+        return None
+    change: Document = {"$set": {**(wanted or {}), "run": run}, "$currentDate": {"arrived": {"$type": "timestamp"}}}
     if wanted is None:
-        if stored is None or "length" not in stored:
-            return []
-        emptied = {"$unset": {"length": "", "requests": ""}, "$set": {"run": run}, "$currentDate": _NOW}
-        return [UpdateOne({"_id": session_id, "run": {"$lte": run}}, emptied)]
-    if stored is None:
-        return [InsertOne({**wanted, "run": run, "arrived": Timestamp(0, 0)})]
-    if (stored.get("length"), stored.get("requests")) == (wanted["length"], wanted["requests"]):
-        return []
-    return [_update(wanted, run)]
-
-
-def _update(wanted: Document, run: int) -> UpdateOne:
-    values = {name: value for name, value in wanted.items() if name != "_id"}
-    return UpdateOne(
-        {"_id": wanted["_id"], "run": {"$lte": run}}, {"$set": {**values, "run": run}, "$currentDate": _NOW}
-    )
-
-
-_NOW: Document = {"arrived": {"$type": "timestamp"}}
+        change["$unset"] = {"length": "", "requests": ""}
+    return UpdateOne({"_id": session_id, "run": {"$lte": run}}, change, upsert=wanted is not None)

@@ -6,8 +6,8 @@ from tests.mutants.guard import guards_of
 
 _GUARDS = "tests/systems/commerce/test_guards.py::"
 
-_mark = guards_of("squinney.commerce.catalog.removed_stock", "tests/systems/commerce/test_guards.py")
-_problem = guards_of("squinney.commerce.problem_queries", "tests/systems/commerce/test_guards.py")
+_catalog = guards_of("squinney.commerce.catalog.catalog", "tests/systems/commerce/test_guards.py")
+_import = guards_of("squinney.commerce.catalog.imports", "tests/systems/commerce/test_guards.py")
 _rule = guards_of("squinney.commerce.carts.rules", "tests/systems/commerce/test_carts.py")
 _cart = guards_of("squinney.commerce.carts.carts", "tests/systems/commerce/test_carts.py")
 _expiry = guards_of("squinney.commerce.carts.expiry", "tests/systems/commerce/test_carts.py")
@@ -19,29 +19,29 @@ _category = guards_of("squinney.commerce.categories.categories", "tests/systems/
 _tree = guards_of("squinney.commerce.categories.tree", "tests/systems/commerce/test_categories.py")
 
 PRODUCTS = [
-    _mark(
-        "stock that a run holds is not made sellable",
-        '{"_id": sku, **UNLOCKED}',
-        '{"_id": sku}',
-        "test_adding_a_product_again_waits_for_a_run_that_holds_its_stock",
+    _catalog(
+        "a removal deletes the product whose id it notes",
+        'guard = {"added_id": product.get("added_id")}',
+        "guard: Document = {}",
+        "test_a_removal_notes_the_product_that_it_removes",
     ),
-    _mark(
-        "an import does not touch the stock of a product that a run holds",
-        'product.get("txn_lock") is not None',
-        "False",
-        "test_an_import_waits_for_a_run_that_holds_the_product",
+    _catalog(
+        "the stock notes all removed products",
+        '"$slice": -MOST_REMOVED_IDS}',
+        '"$slice": -1}',
+        "test_a_product_removed_twice_in_the_meantime_is_not_reserved",
     ),
-    _mark(
-        "an import makes stock sellable only if the product exists",
-        "    if product is None:\n        return\n",
-        "    product = product or {}\n",
-        "test_an_import_leaves_the_stock_of_a_product_removed_meanwhile",
+    _catalog(
+        "a product keeps its id when it changes",
+        '"added_id": found.get("added_id")}',
+        '"added_id": None}',
+        "test_an_edited_product_is_noted_when_it_is_removed",
     ),
-    _problem(
-        "a product that is being deleted is no problem",
-        '[{"$match": UNLOCKED}, {"$project": {"_id": 1}}]',
-        '[{"$project": {"_id": 1}}]',
-        "test_a_product_that_is_just_being_deleted_is_no_problem",
+    _import(
+        "an imported product keeps its id when it is replaced",
+        '"added_id": {"$ifNull": ["$added_id", product["added_id"]]}}',
+        '"added_id": product["added_id"]}',
+        "test_an_edited_product_is_noted_when_it_is_removed",
     ),
 ]
 CARTS = [
@@ -54,8 +54,8 @@ CARTS = [
     ),
     _rule(
         "units of a removed product are not reserved",
-        "_not_reservable(sku, added), removed_at=None)",
-        "_not_reservable(sku, added))",
+        "shortage(sku, added, product), **guard)",
+        "shortage(sku, added, product))",
         _GUARDS + "test_a_product_removed_in_the_meantime_is_not_reserved",
     ),
     _rule(

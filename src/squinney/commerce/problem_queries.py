@@ -152,14 +152,6 @@ def _wrong_totals() -> list[Document]:
     ]
 
 
-def _removed_but_sold() -> list[Document]:
-    return [
-        {"$match": {**UNLOCKED, "removed_at": {"$ne": None}}},
-        _lookup("products", "$_id", "_id", [{"$match": UNLOCKED}, {"$project": {"_id": 1}}], "product"),
-        {"$match": {"product.0": {"$exists": True}}},
-    ]
-
-
 def _unknown_categories() -> list[Document]:
     return [
         {"$unwind": "$category_ids"},
@@ -185,6 +177,5 @@ STALLED_PAYMENTS = problem_query("commerce.stalled-payments", "payments", _stall
 PAID_WITHOUT_ORDER = problem_query("commerce.paid-without-order", "payments", _paid_without_order)
 ORDER_WITHOUT_PAYMENT = problem_query("commerce.order-without-payment", "orders", _order_without_payment)
 WRONG_TOTALS = problem_query("commerce.wrong-totals", "orders", _wrong_totals)
-REMOVED_BUT_SOLD = problem_query("commerce.removed-but-sold", "stock", _removed_but_sold)
 UNKNOWN_CATEGORIES = problem_query("commerce.unknown-categories", "products", _unknown_categories)
 OUTDATED_PRODUCTS = problem_query("commerce.outdated-products", "products", _outdated_products, {"version": 2})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.racing import at_once
-from tests.systems.commerce.conftest import Shop
+from tests.systems.commerce.conftest import Shop, product
 
 from squinney import assembly
 from squinney.commerce import (
@@ -334,5 +334,5 @@ def test_a_removed_product_is_received_again_only_after_it_was_added_again(shop:
     Catalog(shop.db, transactions=shop.transactions).remove("film")
     with pytest.raises(UnknownProduct):
         shop.inventory.receive("film", 1)
-    shop.db["products"].insert_one({"_id": "film"})  # as a process leaves it that dies before it marks the stock
+    Catalog(shop.db).add(product("film"))
     assert shop.inventory.receive("film", 1)["qty"] == 6

@@ -32,7 +32,7 @@ CART = Query("commerce.cart", "carts", where=lambda cart_id: {"_id": cart_id}, e
 def _cart_and_product(cart_id: str, sku: str) -> list[Document]:
     product: Document = {
         "from": "products",
-        "pipeline": [{"$match": visible({"_id": sku})}, {"$project": {"title": 1, "details": 1, "pricing": 1}}],
+        "pipeline": [{"$match": {"_id": sku}}, {"$project": {"title": 1, "details": 1, "pricing": 1, "added_id": 1}}],
         "as": "product",
     }
     return [{"$match": {"_id": cart_id}}, {"$lookup": product}]

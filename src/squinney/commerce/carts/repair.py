@@ -13,7 +13,7 @@ from pymongo.errors import DuplicateKeyError
 
 from squinney.commerce import problem_queries as queries
 from squinney.commerce.carts import rules
-from squinney.commerce.documents import CART, LINE
+from squinney.commerce.documents import CART, COUNTS, LINE
 from squinney.commerce.errors import UnknownOrder
 from squinney.commerce.orders.orders import Orders
 from squinney.mongo.problems import Check
@@ -35,7 +35,7 @@ def _expected_counts(stock: Document) -> Document:
 
 
 def _formatted(counts: Document) -> str:
-    return ", ".join(f"{name} {counts.get(name)!r}" for name in ("received", "adjusted", "qty", "carted", "sold"))
+    return ", ".join(f"{name} {counts.get(name)!r}" for name in COUNTS)
 
 
 def _wrong_stock(stock: Document) -> str:

@@ -8,14 +8,13 @@ from itertools import islice
 from typing import Any, Literal
 
 from squinney.commerce.carts.documents import STOCK, Cart, Line, Movement, Payment
+from squinney.commerce.catalog.products import added_id_of
 from squinney.commerce.documents import LIMITS, MOST_LINES, MOST_QTY, MOST_TOTAL
 from squinney.commerce.errors import (
     CartClosed,
     CartLimit,
     InadequateInventory,
     UnknownCart,
-    UnknownLine,
-    UnknownProduct,
     WrongCurrency,
 )
 from squinney.errors import SquinneyError
@@ -32,25 +31,17 @@ def total(lines: Sequence[Mapping[str, Any]]) -> int:
     return sum(line["price"] * line["qty"] for line in lines)
 
 
-def line_of(cart: Cart, sku: str) -> Line:
-    """Return the cart's line with this SKU.
-
-    Raises: `UnknownLine`.
-    """
-    for line in cart["items"]:
-        if line["sku"] == sku:
-            return line
-    raise UnknownLine(f"the cart has no line with SKU {sku}", sku=sku)
+def find_line(cart: Cart, sku: str) -> Line | None:
+    """Return the cart's line with this SKU."""
+    return next((line for line in cart["items"] if line["sku"] == sku), None)
 
 
-def new_line(cart: Cart, product: Document | None, sku: str) -> Line:
+def new_line(cart: Cart, product: Document) -> Line:
     """Return a line with quantity 0 at the product's current price.
 
-    Raises: `UnknownProduct`, `WrongCurrency`.
+    Raises: `WrongCurrency`.
     """
-    if product is None:
-        raise UnknownProduct(f"there is no product {sku}", sku=sku)
-    pricing = product["pricing"]
+    sku, pricing = product["_id"], product["pricing"]
     if pricing["currency"] != cart["currency"]:
         message = f"{sku} is sold in {pricing['currency']}, but the cart's currency is {cart['currency']}"
         raise WrongCurrency(message, sku=sku)
@@ -115,22 +106,20 @@ def stock_step(sku: str, qty: int, taken_from: str, given_to: str, refused: Refu
     )
 
 
-def shortage(sku: str, qty: int) -> Refusal:
-    """Return the `refused` callable of a step that needs `qty` available units."""
+def not_removed(product: Mapping[str, Any]) -> Document:
+    """Return the guard on the stock of a product, which fails once this product is removed."""
+    return {"removed_ids": {"$ne": added_id_of(product)}}
+
+
+def shortage(sku: str, qty: int, product: Mapping[str, Any] | None = None) -> Refusal:
+    """Return the `refused` callable of a step that needs `qty` available units, and `product` not to be removed."""
 
     def error_for(found: Document | None) -> SquinneyError:
+        if found and product and added_id_of(product) in found.get("removed_ids", []):
+            return Stale("the product was removed")
         available = found["qty"] if found and not found.get("txn_stub") else 0
         message = f"{qty} units of {sku} were requested, but {available} are available"
         return InadequateInventory(message, sku=sku, asked=qty, available=available)
-
-    return error_for
-
-
-def _not_reservable(sku: str, qty: int) -> Refusal:
-    def error_for(found: Document | None) -> SquinneyError:
-        if found and found.get("removed_at"):  # since the product was read
-            return UnknownProduct(f"there is no product {sku}", sku=sku)
-        return shortage(sku, qty)(found)
 
     return error_for
 
@@ -165,8 +154,10 @@ def movement_step(movement: Movement) -> Step:
     return Step("movements", movement["_id"], insert=movement, route={"sku": movement["sku"]})
 
 
-def quantity_plan(cart: Cart, line: Line, qty: int, at: datetime) -> Plan:
+def quantity_plan(cart: Cart, line: Line, qty: int, at: datetime, product: Document | None = None) -> Plan:
     """Return the plan that sets one line of an active cart to `qty`; its result is the changed cart.
+
+    `product` is needed for a new line. The reservation of an existing line prevents the removal of its product.
 
     Raises: `CartClosed`, `CartLimit`.
     """
@@ -176,7 +167,8 @@ def quantity_plan(cart: Cart, line: Line, qty: int, at: datetime) -> Plan:
     sku, added = line["sku"], qty - line["qty"]
     steps = [cart_step(cart, {"items": items, "last_modified": at})]
     if added > 0:
-        steps.append(stock_step(sku, added, "qty", "carted", _not_reservable(sku, added), removed_at=None))
+        guard = not_removed(product) if product else {}
+        steps.append(stock_step(sku, added, "qty", "carted", shortage(sku, added, product), **guard))
     elif added < 0:
         steps.append(return_step(sku, -added))
     if added:

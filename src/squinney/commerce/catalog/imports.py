@@ -12,8 +12,7 @@ from pymongo import InsertOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
 from squinney.commerce.catalog.documents import Product
-from squinney.commerce.catalog.products import product_from
-from squinney.commerce.catalog.removed_stock import unmark_existing
+from squinney.commerce.catalog.products import new_product, product_from
 from squinney.commerce.categories.tree import unknown_categories
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
@@ -79,7 +78,7 @@ def _parsed(line: str | bytes, number: int, types: Mapping[str, type[BaseModel]]
     if not line.strip():
         return None
     try:
-        return {**product_from(json.loads(line), types), "version": 1}
+        return new_product(product_from(json.loads(line), types))
     except (ValueError, RecursionError) as error:
         report.refuse(number, f"not JSON: {error}" if isinstance(error, ValueError) else "nested too deeply")
     except Invalid as error:
@@ -97,7 +96,6 @@ def _write(db: Db, batch: dict[str, Row], existing: Existing, report: Report) ->
     # Two upserts of a new product can collide; the retry then finds the product that the other one inserted.
     for number, product in _send(db, collided, existing, report):
         report.refuse(number, f"product {product['_id']} is being removed")
-    unmark_existing(db, [product["_id"] for _, product in rows])
 
 
 def _in_known_categories(db: Db, rows: list[Row], report: Report) -> list[Row]:
@@ -131,7 +129,8 @@ def _request(product: Product, existing: Existing) -> InsertOne[Product] | Updat
     if existing != "replace":
         return InsertOne(product)
     version = {"$add": [{"$ifNull": ["$version", 0]}, 1]}
-    replaced = {"$mergeObjects": [{"$literal": product}, {"version": version}]}
+    kept = {"version": version, "added_id": {"$ifNull": ["$added_id", product["added_id"]]}}
+    replaced = {"$mergeObjects": [{"$literal": product}, kept]}
     return UpdateOne({"_id": product["_id"], "txn_lock": None}, [{"$replaceWith": replaced}], upsert=True)
 
 

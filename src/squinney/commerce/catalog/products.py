@@ -17,13 +17,14 @@ from squinney.commerce.documents import CURRENCY, MOST_PRICE
 from squinney.errors import Invalid
 from squinney.mongo.problems import MALFORMED
 from squinney.patterns import attributes
+from squinney.patterns.ids import new_id
 from squinney.transactions import PROTOCOL_FIELDS
 
 SCHEMA_VERSION = 2  # since 2, titles are sorted without accents, and texts without spaces are searchable
 LARGEST_DETAILS = 200_000
 DEEPEST_DETAILS = 8
 TEXT_LANGUAGE = "text_language"  # the text index reads a language from this field, so details may have a `language`
-COMPUTED = {"title_lower", "title_parts", "version", "schema_version", *PROTOCOL_FIELDS}
+COMPUTED = {"title_lower", "title_parts", "version", "schema_version", "added_id", *PROTOCOL_FIELDS}
 
 
 def _without_nul(value: str) -> str:
@@ -177,6 +178,16 @@ def product_from(given: Any, types: Mapping[str, type[BaseModel]] = TYPES) -> Pr
         "properties": _pairs(common.properties),
         "schema_version": SCHEMA_VERSION,
     }
+
+
+def new_product(given: Product) -> Product:
+    """Return the first version of a product. Its `added_id` differs from those of removed products with this SKU."""
+    return {**given, "version": 1, "added_id": new_id()}
+
+
+def added_id_of(product: Mapping[str, Any]) -> str:
+    """Return the id that `removed_ids` of the stock contains once this product is removed."""
+    return product.get("added_id") or ""
 
 
 def damage_of(product: Any) -> str | None:

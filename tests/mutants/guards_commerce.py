@@ -9,6 +9,7 @@ _GUARDS = "tests/systems/commerce/test_guards.py::"
 _catalog = guards_of("squinney.commerce.catalog.catalog", "tests/systems/commerce/test_guards.py")
 _import = guards_of("squinney.commerce.catalog.imports", "tests/systems/commerce/test_guards.py")
 _rule = guards_of("squinney.commerce.carts.rules", "tests/systems/commerce/test_carts.py")
+_query = guards_of("squinney.commerce.carts.queries", "tests/systems/commerce/test_carts.py")
 _cart = guards_of("squinney.commerce.carts.carts", "tests/systems/commerce/test_carts.py")
 _expiry = guards_of("squinney.commerce.carts.expiry", "tests/systems/commerce/test_carts.py")
 _checkout = guards_of("squinney.commerce.carts.checkout", "tests/systems/commerce/test_checkout.py")
@@ -60,8 +61,8 @@ CARTS = [
     ),
     _rule(
         "a cart changes only if it still has the version that was read",
-        'guard = {"status": cart["status"], "version": cart["version"]}',
-        'guard = {"status": cart["status"]}',
+        'guard = {"status": found["status"], "version": found["version"]}',
+        'guard = {"status": found["status"]}',
         _GUARDS + "test_a_cart_changed_meanwhile_is_planned_anew",
     ),
     _rule(
@@ -136,10 +137,10 @@ CARTS = [
         "",
         "test_a_cart_that_cannot_expire_lets_all_others_go_first",
     ),
-    _expiry(
+    _query(
         "only reservations of missing or expired carts are returned",
-        'if statuses.get(reservation["_id"]["cart"], "missing") in ("missing", "expired"):',
-        "if True:",
+        '        {"$match": {"cart.status": {"$nin": KEEPING_RESERVATIONS}}},\n',
+        "",
         "test_orphans_go_back_and_others_stay",
     ),
     _expiry(
@@ -201,8 +202,8 @@ CHECKOUT = [
     ),
     _checkout(
         "a payment is refunded if the goods are no longer available",
-        "        except InadequateInventory:\n            self._record_refund_due(",
-        "        except ZeroDivisionError:\n            self._record_refund_due(",
+        "        except InadequateInventory:\n            self._transactions.run(",
+        "        except ZeroDivisionError:\n            self._transactions.run(",
         "test_a_late_success_is_refunded_where_the_goods_are_gone",
     ),
     _checkout(

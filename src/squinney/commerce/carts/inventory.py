@@ -17,7 +17,7 @@ from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.transactions import Key, Plan, Stale, Step, Transactions
+from squinney.transactions import Key, Plan, Step, Transactions
 
 
 class Inventory:
@@ -119,14 +119,13 @@ def _stock_step(sku: str, kind: str, qty: int, stock: Document | None, guard: Do
         raise _never_received(sku)
     if stock is None:
         first = {**dict.fromkeys(COUNTS, 0), "received": qty, "qty": qty, "txns": []}
-        return Step("stock", sku, insert=first, refused=lambda _: Stale("another operation has created the stock"))
+        return Step("stock", sku, insert=first, refused=rules.stale("another operation has created the stock"))
     if stock["qty"] + qty > MOST_STOCK:
         raise Invalid(f"qty: the stock of a SKU must be at most {MOST_STOCK} units", field="qty", limit=MOST_STOCK)
     if qty > 0:
         increase = {"$inc": {kind: qty, "qty": qty}}
-        return Step(
-            STOCK, sku, guard=guard, give=increase, shared=True, refused=lambda _: Stale("the product was removed")
-        )
+        removed = rules.stale("the product was removed")
+        return Step(STOCK, sku, guard=guard, give=increase, shared=True, refused=removed)
     return Step(
         STOCK,
         sku,

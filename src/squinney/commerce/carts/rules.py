@@ -8,15 +8,9 @@ from itertools import islice
 from typing import Any, Literal
 
 from squinney.commerce.carts.documents import STOCK, Cart, Line, Movement, Payment
-from squinney.commerce.catalog.products import added_id_of
 from squinney.commerce.documents import LIMITS, MOST_LINES, MOST_QTY, MOST_TOTAL
-from squinney.commerce.errors import (
-    CartClosed,
-    CartLimit,
-    InadequateInventory,
-    UnknownCart,
-    WrongCurrency,
-)
+from squinney.commerce.errors import CartClosed, CartLimit, InadequateInventory, WrongCurrency
+from squinney.commerce.orders.documents import Order
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Document
 from squinney.transactions import Plan, Stale, Step
@@ -74,18 +68,16 @@ def with_quantity(items: Sequence[Line], changed: Line, qty: int) -> list[Line]:
     return lines
 
 
-def cart_step(cart: Cart, change: Mapping[str, Any], *, unset: Sequence[str] = ()) -> Step:
-    """Return the step that changes the cart if its status and version are still those that were read."""
-    give: Document = {"$set": dict(change), "$inc": {"version": 1}}
-    if unset:
-        give["$unset"] = dict.fromkeys(unset, "")
-    guard = {"status": cart["status"], "version": cart["version"]}
+def stale(message: str) -> Refusal:
+    """Return the `refused` callable that makes a run plan again; the new plan may find its change applied already."""
+    return lambda _: Stale(message)
 
-    def error_for(found: Document | None) -> SquinneyError:
-        # `Stale` makes the run plan again from the current cart; a repeat may find its change applied already.
-        return Stale("the cart has changed") if found else UnknownCart(f"there is no cart {cart['_id']}")
 
-    return Step("carts", cart["_id"], guard=guard, give=give, refused=error_for)
+def status_step(collection: Literal["carts", "orders"], found: Cart | Order, change: Mapping[str, Any]) -> Step:
+    """Return the step that changes a cart or order if its status and version are still those that were read."""
+    guard = {"status": found["status"], "version": found["version"]}
+    give = {"$set": dict(change), "$inc": {"version": 1}}
+    return Step(collection, found["_id"], guard=guard, give=give, refused=stale("the cart or order has changed"))
 
 
 def cart_closed(cart: Mapping[str, Any]) -> CartClosed:
@@ -104,6 +96,11 @@ def stock_step(sku: str, qty: int, taken_from: str, given_to: str, refused: Refu
         give={"$inc": {given_to: qty}},
         refused=refused,
     )
+
+
+def added_id_of(product: Mapping[str, Any]) -> str:
+    """Return the id that `removed_ids` of the stock contains once this product is removed."""
+    return product.get("added_id") or ""
 
 
 def not_removed(product: Mapping[str, Any]) -> Document:
@@ -130,23 +127,19 @@ def return_step(sku: str, qty: int) -> Step:
 
 
 def _too_few_carted(sku: str) -> Refusal:
-    return lambda _: Stale(f"the stock of {sku} has fewer carted units than its reservations")
+    return stale(f"the stock of {sku} has fewer carted units than its reservations")
 
 
 def reservation_step(cart_id: str, sku: str, before: int, after: int, at: datetime) -> Step:
     """Return the step that changes the cart's reservation from `before` to `after` units; 0 means no reservation."""
-    reservation_id = {"sku": sku, "cart": cart_id}
-
-    def stale(_: Document | None) -> SquinneyError:
-        return Stale("the reservation has changed")
-
+    reservation = {"qty": after, "at": at}
+    change: dict[str, Any] = {"guard": {"qty": before}, "give": {"$set": reservation}}
     if before == 0:
-        return Step("reservations", reservation_id, insert={"qty": after, "at": at, "txns": []}, refused=stale)
-    if after == 0:
-        return Step("reservations", reservation_id, guard={"qty": before}, delete=True, refused=stale)
-    return Step(
-        "reservations", reservation_id, guard={"qty": before}, give={"$set": {"qty": after, "at": at}}, refused=stale
-    )
+        change = {"insert": {**reservation, "txns": []}}
+    elif after == 0:
+        change = {"guard": {"qty": before}, "delete": True}
+    reservation_id = {"sku": sku, "cart": cart_id}
+    return Step("reservations", reservation_id, **change, refused=stale("the reservation has changed"))
 
 
 def movement_step(movement: Movement) -> Step:
@@ -165,7 +158,7 @@ def quantity_plan(cart: Cart, line: Line, qty: int, at: datetime, product: Docum
         raise cart_closed(cart)
     items = with_quantity(cart["items"], line, qty)
     sku, added = line["sku"], qty - line["qty"]
-    steps = [cart_step(cart, {"items": items, "last_modified": at})]
+    steps = [status_step("carts", cart, {"items": items, "last_modified": at})]
     if added > 0:
         guard = not_removed(product) if product else {}
         steps.append(stock_step(sku, added, "qty", "carted", shortage(sku, added, product), **guard))
@@ -186,30 +179,23 @@ def return_steps(reservations: Sequence[Mapping[str, Any]], at: datetime) -> lis
     return steps
 
 
-def sale_steps(cart: Cart, at: datetime) -> list[Step]:
-    """Return the steps that sell the units reserved for the cart."""
+def sale_steps(cart_id: str, items: Sequence[Line], at: datetime, *, reserved: bool) -> list[Step]:
+    """Return the steps that sell the units that are reserved for the cart, or available units if they are not."""
     steps = []
-    for line in cart["items"]:
+    for line in items:
         sku, qty = line["sku"], line["qty"]
-        steps.append(stock_step(sku, qty, "carted", "sold", _too_few_carted(sku)))
-        steps.append(reservation_step(cart["_id"], sku, qty, 0, at))
-        steps.append(movement_step(order_movement(cart["_id"], sku, "sold", -qty, at)))
+        if reserved:
+            steps.append(stock_step(sku, qty, "carted", "sold", _too_few_carted(sku)))
+            steps.append(reservation_step(cart_id, sku, qty, 0, at))
+        else:
+            steps.append(stock_step(sku, qty, "qty", "sold", shortage(sku, qty)))
+        steps.append(movement_step(order_movement(cart_id, sku, "sold", -qty, at)))
     return steps
 
 
 def order_movement(order_id: str, sku: str, kind: Literal["sold", "restocked"], qty: int, at: datetime) -> Movement:
     """Return the movement of an order's line; its id prevents a second one."""
     return {"_id": f"{order_id}:{sku}:{kind}", "sku": sku, "kind": kind, "qty": qty, "reason": order_id, "at": at}
-
-
-def sell_available_steps(order_id: str, items: Sequence[Line], at: datetime) -> list[Step]:
-    """Return the steps that sell available units, for a cart whose reservations were returned."""
-    steps = []
-    for line in items:
-        sku, qty = line["sku"], line["qty"]
-        steps.append(stock_step(sku, qty, "qty", "sold", shortage(sku, qty)))
-        steps.append(movement_step(order_movement(order_id, sku, "sold", -qty, at)))
-    return steps
 
 
 def payment_step(payment: Payment, change: Mapping[str, Any]) -> Step:
@@ -219,5 +205,5 @@ def payment_step(payment: Payment, change: Mapping[str, Any]) -> Step:
         payment["_id"],
         guard={"state": payment["state"]},
         give={"$set": dict(change)},
-        refused=lambda _: Stale("the payment attempt has changed"),
+        refused=stale("the payment attempt has changed"),
     )

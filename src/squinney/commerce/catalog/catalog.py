@@ -12,10 +12,10 @@ from pymongo.read_preferences import Primary, _ServerMode
 
 from squinney import checks
 from squinney.commerce.carts import queries as cart_queries
+from squinney.commerce.carts.rules import added_id_of
 from squinney.commerce.catalog import imports, queries, search, subtree
-from squinney.commerce.catalog.documents import Product
 from squinney.commerce.catalog.imports import Existing, Report
-from squinney.commerce.catalog.products import TYPES, added_id_of, new_product, product_from
+from squinney.commerce.catalog.products import TYPES, Product, new_product, product_from
 from squinney.commerce.catalog.search import Filters
 from squinney.commerce.categories import queries as category_queries
 from squinney.commerce.categories.tree import unknown_categories
@@ -140,7 +140,6 @@ class Catalog:
         After a crash: in native mode nothing is left; in two-phase mode `recover-transactions` settles the run.
         Raises: `UnknownProduct`, `ProductReserved`, `Busy`, `Unavailable`.
         """
-        checks.identifier(sku, "sku")
         self._transactions.run("remove product", lambda: self._removal_plan(sku))
 
     def _removal_plan(self, sku: str) -> Plan:

@@ -11,17 +11,15 @@ from pydantic import BaseModel
 from pymongo import InsertOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
-from squinney.commerce.catalog.documents import Product
-from squinney.commerce.catalog.products import new_product, product_from
+from squinney.commerce.catalog.products import Product, new_product, product_from
 from squinney.commerce.categories.tree import unknown_categories
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
-from squinney.mongo.schema import Db
+from squinney.mongo.schema import DUPLICATE_KEY, Db
 
 Existing = Literal["refuse", "skip", "replace"]
 BATCH = 1_000
 MOST_REPORTED = 10_000
-DUPLICATE_KEY = 11000
 
 Row = tuple[int, Product]
 
@@ -59,10 +57,11 @@ def import_products(
     number = 0
     for number, line in enumerate(lines, start=1):
         product = _parsed(line, number, types, report)
-        if product is not None and product["_id"] in batch:
+        if product is None:
+            continue
+        if product["_id"] in batch:
             _write(db, batch, existing, report)
-        if product is not None:
-            batch[product["_id"]] = (number, product)
+        batch[product["_id"]] = (number, product)
         if len(batch) >= BATCH:
             _write(db, batch, existing, report)
             if progress:

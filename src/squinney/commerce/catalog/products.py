@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from squinney import checks
-from squinney.commerce.catalog.documents import Product
 from squinney.commerce.catalog.words import folded, parts_of
 from squinney.commerce.documents import CURRENCY, MOST_PRICE
 from squinney.errors import Invalid
@@ -19,6 +18,8 @@ from squinney.mongo.problems import MALFORMED
 from squinney.patterns import attributes
 from squinney.patterns.ids import new_id
 from squinney.transactions import PROTOCOL_FIELDS
+
+Product = dict[str, Any]
 
 SCHEMA_VERSION = 2  # since 2, titles are sorted without accents, and texts without spaces are searchable
 LARGEST_DETAILS = 200_000
@@ -183,11 +184,6 @@ def product_from(given: Any, types: Mapping[str, type[BaseModel]] = TYPES) -> Pr
 def new_product(given: Product) -> Product:
     """Return the first version of a product. Its `added_id` differs from those of removed products with this SKU."""
     return {**given, "version": 1, "added_id": new_id()}
-
-
-def added_id_of(product: Mapping[str, Any]) -> str:
-    """Return the id that `removed_ids` of the stock contains once this product is removed."""
-    return product.get("added_id") or ""
 
 
 def damage_of(product: Any) -> str | None:

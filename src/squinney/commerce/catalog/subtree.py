@@ -10,7 +10,7 @@ from typing import Any
 
 from squinney import checks
 from squinney.commerce.catalog import search
-from squinney.commerce.catalog.documents import Product
+from squinney.commerce.catalog.products import Product
 from squinney.commerce.categories import queries
 from squinney.commerce.errors import UnknownCategory
 from squinney.errors import Invalid

@@ -100,7 +100,7 @@ def stock(
     key: KeyOption = None,
     as_json: Json = False,
 ) -> None:
-    """Show the stock of a SKU and its history; first receive or adjust units if requested."""
+    """Show the stock of a SKU and its 20 latest changes; first receive or adjust units if requested."""
     if receive and adjust:
         raise Invalid("use --receive or --adjust, not both", field="adjust")
     with open_systems(context) as systems:

@@ -13,7 +13,7 @@ from pymongo.errors import BulkWriteError
 
 from squinney.commerce.catalog.products import Product, new_product, product_from
 from squinney.commerce.categories.tree import unknown_categories
-from squinney.errors import Invalid
+from squinney.errors import Invalid, Unavailable
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import DUPLICATE_KEY, Db
 
@@ -135,6 +135,8 @@ def _request(product: Product, existing: Existing) -> InsertOne[Product] | Updat
 
 def _count_errors(error: BulkWriteError, rows: list[Row], existing: Existing, report: Report) -> list[Row]:
     details: Mapping[str, Any] = error.details or {}
+    if details.get("writeConcernErrors"):
+        raise Unavailable("too few members have confirmed the products", outcome_unknown=True) from error
     report.imported += details.get("nInserted", 0) + details.get("nUpserted", 0)
     report.replaced += details.get("nMatched", 0)
     collided = []

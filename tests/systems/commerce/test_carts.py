@@ -25,9 +25,9 @@ from squinney.commerce import (
 )
 from squinney.commerce.documents import MOST_QTY
 from squinney.commerce.jobs import keep_seconds_for
-from squinney.errors import Invalid
+from squinney.errors import Invalid, Unavailable
 from squinney.mongo.schema import Db
-from squinney.transactions import Busy, KeyReused, Transactions
+from squinney.transactions import Busy, KeyReused, Outcome, Transactions
 
 
 def test_adding_reserves_and_removing_gives_back(shop: Shop) -> None:
@@ -214,6 +214,33 @@ def test_a_cart_that_cannot_expire_lets_all_others_go_first(shop: Shop) -> None:
     assert carts.expire_carts(60) == {"left for later": 1}
     shop.db["carts"].update_one({"_id": interrupted}, {"$set": {"status": "expiring"}})
     assert [cart["_id"] for cart in carts.all("expiring").items] == [interrupted, oldest]
+
+
+class SlowOnce(Transactions):
+    """The first run takes too long."""
+
+    def __init__(self, shop: Shop) -> None:
+        super().__init__(shop.db, shop.mode)
+        self._is_slow = True
+
+    def run(self, *args: Any, **kwargs: Any) -> Outcome:
+        if self._is_slow:
+            self._is_slow = False
+            raise Unavailable("MongoDB took too long to answer")
+        return super().run(*args, **kwargs)
+
+
+def test_a_cart_that_takes_too_long_to_expire_does_not_stop_the_others(shop: Shop) -> None:
+    shop.stock("film", 10)
+    for _ in range(2):
+        shop.cart(film=1)
+        shop.clock.pass_seconds(10)
+    carts = Carts(shop.db, payments=shop.gateway, transactions=SlowOnce(shop), clock=shop.clock)
+    shop.clock.pass_seconds(55)
+    assert carts.expire_carts(60) == {"expired": 1, "left for later": 1}
+    shop.clock.pass_seconds(1)
+    assert carts.expire_carts(60) == {"expired": 1}
+    assert shop.level("film") == (10, 0, 0)
 
 
 def test_a_guests_cart_is_claimed_once_and_not_while_it_is_paid_for(shop: Shop) -> None:

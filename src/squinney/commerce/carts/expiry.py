@@ -10,7 +10,7 @@ from typing import cast
 
 from squinney.commerce.carts import queries, rules
 from squinney.commerce.carts.documents import Cart
-from squinney.errors import Conflict, NotFound
+from squinney.errors import Conflict, NotFound, Unavailable
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import UNLOCKED, Plan, Transactions
@@ -55,7 +55,7 @@ def expire_carts(db: Db, transactions: Transactions, timeout_seconds: float, at:
         try:
             with operation(SECONDS_PER_CART):
                 counts["expired"] += finish(db, transactions, cart["_id"], at)
-        except Conflict as error:  # one cart that cannot expire now must not stop the others
+        except (Conflict, Unavailable) as error:  # one cart that cannot expire now must not stop the others
             log.warning("cart %s cannot expire now: %s", cart["_id"], error)
             _move_to_end(db, cart["_id"], at)
             counts["left for later"] += 1

@@ -34,9 +34,15 @@ PRODUCTS = [
     ),
     _catalog(
         "a product keeps its id when it changes",
-        '"added_id": found.get("added_id")}',
-        '"added_id": None}',
+        '"version": found["version"] + 1, "added_id": added_id}',
+        '"version": found["version"] + 1}',
         "test_an_edited_product_is_noted_when_it_is_removed",
+    ),
+    _catalog(
+        "a change does not replace a product that was removed and added again",
+        '"version": found["version"], "added_id": added_id, "txn_lock": None}',
+        '"version": found["version"], "txn_lock": None}',
+        "test_a_change_of_a_product_added_again_in_the_meantime_keeps_it_sellable",
     ),
     _import(
         "an imported product keeps its id when it is replaced",

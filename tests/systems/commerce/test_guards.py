@@ -181,6 +181,14 @@ def test_an_edited_product_is_noted_when_it_is_removed(shop: Shop, mongod: Embed
         Shop(db, shop.mode, shop.clock).carts.add_item(cart_id, "film", 1)
 
 
+def test_a_change_of_a_product_added_again_in_the_meantime_keeps_it_sellable(shop_db: Db, mongod: Embedded) -> None:
+    """Both products have version 1, but only the second one exists."""
+    Catalog(shop_db).add(FILM)
+    with meanwhile(mongod, shop_db, lambda: _remove_and_add(shop_db), "update", "products") as db:
+        changed = Catalog(db).patch("film", {"title": "new"})
+    assert changed["added_id"] not in (shop_db["stock"].find_one() or {})["removed_ids"]
+
+
 def test_a_cart_touched_meanwhile_does_not_expire(shop: Shop, mongod: Embedded) -> None:
     shop.stock("film", 10)
     cart_id = shop.cart(film=1)

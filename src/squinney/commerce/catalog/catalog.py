@@ -127,8 +127,9 @@ class Catalog:
     def _store(self, given: Product, found: Product) -> Product | None:
         """Replace the product that was found; return None if it has changed since, or an operation holds it."""
         self._require_categories(set(given["category_ids"]) - set(found.get("category_ids", [])))
-        stored = {**given, "version": found["version"] + 1, "added_id": found.get("added_id")}
-        where = {"_id": found["_id"], "version": found["version"], "txn_lock": None}
+        added_id = found.get("added_id")
+        stored = {**given, "version": found["version"] + 1, "added_id": added_id}
+        where = {"_id": found["_id"], "version": found["version"], "added_id": added_id, "txn_lock": None}
         return stored if self._db["products"].replace_one(where, stored).matched_count else None
 
     @operation()

@@ -147,5 +147,8 @@ def test_categories_are_added_shown_and_removed(squinney: Squinney, ready_db: Db
     assert "all-that: Jazz" in squinney("commerce", "category", "music").stdout
     found = json.loads(squinney("commerce", "category", "music", "--json").stdout)
     assert [child["slug"] for child in found["children"]] == ["all-that"]
+    Categories(ready_db).add_paths([["Music", f"Kind {number}"] for number in range(1_001)])
+    found = json.loads(squinney("commerce", "category", "music", "--json").stdout)
+    assert len({child["slug"] for child in found["children"]}) == 1_002  # more than one page
     assert squinney("commerce", "remove-category", "music").returncode == 5
-    assert squinney("commerce", "remove-category", "music", "--children", "cascade").stdout.strip() == "2 removed"
+    assert squinney("commerce", "remove-category", "music", "--children", "cascade").stdout.strip() == "1003 removed"

@@ -88,6 +88,16 @@ PRODUCT_OPERATIONS: dict[str, Act] = {
     "reserve film": lambda db, mode, state: _carts(db, mode).add_item(state["cart"], "film", 2),
 }
 
+
+def _products_are_sellable(db: Db, state: Any) -> None:
+    """Assert that each product that exists can be reserved, and that no other product is."""
+    for sku in ("film", "gone"):
+        if Catalog(db).get_many([sku]):
+            _carts(db).add_item(state["cart"], sku)
+        else:
+            assert levels(db, sku)[1] == 0
+
+
 # ---- orders ----
 
 
@@ -145,7 +155,7 @@ TREE_OPERATIONS: dict[str, Act] = {
 
 SCENES = [
     Scene("carts", "commerce", _shop, CART_OPERATIONS, composed=["check out"], check=_sold_is_paid, age=age),
-    Scene("products", "commerce", _stocked, PRODUCT_OPERATIONS),
+    Scene("products", "commerce", _stocked, PRODUCT_OPERATIONS, check=_products_are_sellable),
     Scene("orders", "commerce", _paid, ORDER_OPERATIONS, composed=["cancel paid"], check=_totals_are_sums, age=age),
     Scene("categories", "commerce", _tree, TREE_OPERATIONS, modes=["native"]),
 ]

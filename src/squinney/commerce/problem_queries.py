@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from squinney.commerce.documents import CART, LINE, ORDER, STOCK
+from squinney.commerce.carts.queries import KEEPING_RESERVATIONS
+from squinney.commerce.documents import CART, COUNTS, LINE, ORDER, STOCK
 from squinney.mongo.queries import problem_query
 from squinney.mongo.schema import Document
 from squinney.mongo.shapes import mismatches
@@ -32,50 +33,35 @@ def _lookup(collection: str, local: str, foreign: str, stages: list[Document], n
     return {"$lookup": {"from": collection, "let": {"local": local}, "pipeline": [match, *stages], "as": name}}
 
 
-def _with_history() -> list[Document]:
-    """Add to each stock the sums of its movements by kind (`history`) and of its reservations (`reserved`)."""
-    by_kind: list[Document] = [{"$group": {"_id": "$kind", "sum": {"$sum": "$qty"}}}]
-    total: list[Document] = [{"$group": {"_id": None, "sum": {"$sum": "$qty"}}}]
-    pairs: Document = {"$map": {"input": "$history", "as": "kind", "in": {"k": "$$kind._id", "v": "$$kind.sum"}}}
-    history: Document = {"$arrayToObject": pairs}
+def _wrong_stock(damaged: bool) -> list[Document]:
+    """Find stocks without valid counts (`damaged`), or with other counts than their history gives (`expected`)."""
+    kinds = ("received", "adjusted", "sold", "restocked")
+    moved = {kind: {"$sum": {"$cond": [{"$eq": ["$kind", kind]}, "$qty", 0]}} for kind in kinds}
+    differing: list[Document] = [{"$ne": [f"${name}", f"$expected.{name}"]} for name in COUNTS]
+    negative: Document = {"$lt": [{"$min": ["$qty", "$carted", "$sold"]}, 0]}
     return [
-        _lookup("movements", "$_id", "sku", by_kind, "history"),
-        _lookup("reservations", "$_id", "_id.sku", total, "reserved"),
-        {"$set": {"history": history, "reserved": {"$ifNull": [{"$first": "$reserved.sum"}, 0]}}},
+        {"$match": {**UNLOCKED, **(DAMAGED_STOCK if damaged else _undamaged(DAMAGED_STOCK))}},
+        _lookup("movements", "$_id", "sku", [{"$group": {"_id": None, **moved}}], "moved"),
+        _lookup("reservations", "$_id", "_id.sku", [{"$group": {"_id": None, "qty": {"$sum": "$qty"}}}], "reserved"),
+        {"$set": {"expected": _expected_counts()}},
+        *([] if damaged else [{"$match": {"$expr": {"$or": [*differing, negative]}}}]),
     ]
 
 
-def _damaged_stock() -> list[Document]:
-    return [{"$match": {**UNLOCKED, **DAMAGED_STOCK}}, *_with_history()]
-
-
-def _wrong_stock() -> list[Document]:
-    moved = {kind: {"$ifNull": [f"$history.{kind}", 0]} for kind in ("received", "adjusted", "sold", "restocked")}
-    sold = {"$subtract": [{"$multiply": [moved["sold"], -1]}, moved["restocked"]]}
-    units = {"$add": ["$qty", "$carted", "$sold"]}
-    return [
-        {"$match": {**UNLOCKED, **_undamaged(DAMAGED_STOCK)}},
-        *_with_history(),
-        {
-            "$match": {
-                "$expr": {
-                    "$or": [
-                        {"$ne": ["$received", moved["received"]]},
-                        {"$ne": ["$adjusted", moved["adjusted"]]},
-                        {"$ne": ["$sold", sold]},
-                        {"$ne": ["$carted", "$reserved"]},
-                        {"$ne": [{"$add": ["$received", "$adjusted"]}, units]},
-                        {"$lt": [{"$min": ["$qty", "$carted", "$sold"]}, 0]},
-                    ]
-                }
-            }
-        },
-    ]
+def _expected_counts() -> Document:
+    """Return the counts that the sums of a stock's movements and reservations give."""
+    received, adjusted, sold, restocked, carted = (
+        {"$ifNull": [{"$first": f"${path}"}, 0]}
+        for path in ("moved.received", "moved.adjusted", "moved.sold", "moved.restocked", "reserved.qty")
+    )
+    sold = {"$multiply": [{"$add": [sold, restocked]}, -1]}
+    qty = {"$subtract": [{"$add": [received, adjusted]}, {"$add": [carted, sold]}]}
+    return {"received": received, "adjusted": adjusted, "qty": qty, "carted": carted, "sold": sold}
 
 
 def _stray_reservations(sold: bool) -> list[Document]:
     """Find reservations of completed carts (`sold`), or of carts that are missing or expired."""
-    status: Document = {"$eq": "complete"} if sold else {"$nin": ["active", "pending", "expiring", "complete"]}
+    status: Document = {"$eq": "complete"} if sold else {"$nin": KEEPING_RESERVATIONS}
     return [
         {"$match": UNLOCKED},
         _lookup("carts", "$_id.cart", "_id", [{"$project": {"status": 1}}], "cart"),
@@ -152,14 +138,6 @@ def _wrong_totals() -> list[Document]:
     ]
 
 
-def _removed_but_sold() -> list[Document]:
-    return [
-        {"$match": {**UNLOCKED, "removed_at": {"$ne": None}}},
-        _lookup("products", "$_id", "_id", [{"$match": UNLOCKED}, {"$project": {"_id": 1}}], "product"),
-        {"$match": {"product.0": {"$exists": True}}},
-    ]
-
-
 def _unknown_categories() -> list[Document]:
     return [
         {"$unwind": "$category_ids"},
@@ -176,8 +154,7 @@ def _outdated_products(version: int) -> list[Document]:
 
 DAMAGED_CARTS = problem_query("commerce.damaged-carts", "carts", lambda: [{"$match": {**UNLOCKED, **DAMAGED_CART}}])
 DAMAGED_ORDERS = problem_query("commerce.damaged-orders", "orders", lambda: [{"$match": {**UNLOCKED, **DAMAGED_ORDER}}])
-DAMAGED_STOCKS = problem_query("commerce.damaged-stock", "stock", _damaged_stock)
-WRONG_STOCKS = problem_query("commerce.wrong-stock", "stock", _wrong_stock)
+WRONG_STOCKS = problem_query("commerce.wrong-stock", "stock", _wrong_stock, {"damaged": False})
 STRAY_RESERVATIONS = problem_query("commerce.stray-reservations", "reservations", _stray_reservations, {"sold": True})
 UNLIKE_RESERVATIONS = problem_query("commerce.unlike-reservations", "carts", _unlike_reservations)
 PENDING_WITHOUT_ATTEMPT = problem_query("commerce.pending-without-attempt", "carts", _pending_without_attempt)
@@ -185,6 +162,5 @@ STALLED_PAYMENTS = problem_query("commerce.stalled-payments", "payments", _stall
 PAID_WITHOUT_ORDER = problem_query("commerce.paid-without-order", "payments", _paid_without_order)
 ORDER_WITHOUT_PAYMENT = problem_query("commerce.order-without-payment", "orders", _order_without_payment)
 WRONG_TOTALS = problem_query("commerce.wrong-totals", "orders", _wrong_totals)
-REMOVED_BUT_SOLD = problem_query("commerce.removed-but-sold", "stock", _removed_but_sold)
 UNKNOWN_CATEGORIES = problem_query("commerce.unknown-categories", "products", _unknown_categories)
 OUTDATED_PRODUCTS = problem_query("commerce.outdated-products", "products", _outdated_products, {"version": 2})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.racing import at_once
-from tests.systems.commerce.conftest import Shop
+from tests.systems.commerce.conftest import Shop, product
 
 from squinney import assembly
 from squinney.commerce import (
@@ -25,9 +25,9 @@ from squinney.commerce import (
 )
 from squinney.commerce.documents import MOST_QTY
 from squinney.commerce.jobs import keep_seconds_for
-from squinney.errors import Invalid
+from squinney.errors import Invalid, Unavailable
 from squinney.mongo.schema import Db
-from squinney.transactions import Busy, KeyReused, Transactions
+from squinney.transactions import Busy, KeyReused, Outcome, Transactions
 
 
 def test_adding_reserves_and_removing_gives_back(shop: Shop) -> None:
@@ -216,6 +216,33 @@ def test_a_cart_that_cannot_expire_lets_all_others_go_first(shop: Shop) -> None:
     assert [cart["_id"] for cart in carts.all("expiring").items] == [interrupted, oldest]
 
 
+class SlowOnce(Transactions):
+    """The first run takes too long."""
+
+    def __init__(self, shop: Shop) -> None:
+        super().__init__(shop.db, shop.mode)
+        self._is_slow = True
+
+    def run(self, *args: Any, **kwargs: Any) -> Outcome:
+        if self._is_slow:
+            self._is_slow = False
+            raise Unavailable("MongoDB took too long to answer")
+        return super().run(*args, **kwargs)
+
+
+def test_a_cart_that_takes_too_long_to_expire_does_not_stop_the_others(shop: Shop) -> None:
+    shop.stock("film", 10)
+    for _ in range(2):
+        shop.cart(film=1)
+        shop.clock.pass_seconds(10)
+    carts = Carts(shop.db, payments=shop.gateway, transactions=SlowOnce(shop), clock=shop.clock)
+    shop.clock.pass_seconds(55)
+    assert carts.expire_carts(60) == {"expired": 1, "left for later": 1}
+    shop.clock.pass_seconds(1)
+    assert carts.expire_carts(60) == {"expired": 1}
+    assert shop.level("film") == (10, 0, 0)
+
+
 def test_a_guests_cart_is_claimed_once_and_not_while_it_is_paid_for(shop: Shop) -> None:
     shop.stock("film", 10)
     cart_id = shop.cart(film=1)
@@ -334,5 +361,5 @@ def test_a_removed_product_is_received_again_only_after_it_was_added_again(shop:
     Catalog(shop.db, transactions=shop.transactions).remove("film")
     with pytest.raises(UnknownProduct):
         shop.inventory.receive("film", 1)
-    shop.db["products"].insert_one({"_id": "film"})  # as a process leaves it that dies before it marks the stock
+    Catalog(shop.db).add(product("film"))
     assert shop.inventory.receive("film", 1)["qty"] == 6

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -16,9 +17,10 @@ from tests.sizes import a_tenth_of, heavy
 from tests.systems.commerce.conftest import PRICING, Shop, product, skus
 
 from squinney.commerce import Catalog, Categories, Orders, ProductReserved, UnknownProduct
-from squinney.errors import Invalid
+from squinney.commerce.catalog.search import PRODUCTS
+from squinney.errors import Invalid, Unavailable
 from squinney.mongo.connect import operation
-from squinney.mongo.schema import Db, Document
+from squinney.mongo.schema import Db, Document, apply
 from squinney.patterns import attributes
 from squinney.transactions import AlreadyExists, Busy, KeyReused, Stale
 
@@ -57,12 +59,8 @@ def test_a_document_can_be_put_back_as_it_was_read(catalog: Catalog) -> None:
     assert second == {**first, "version": 2}
 
 
-def test_a_product_is_added_once_per_key(catalog: Catalog, shop_db: Db) -> None:
-    shop_db["stock"].insert_one(
-        {"_id": "f", "received": 0, "adjusted": 0, "qty": 0, "carted": 0, "sold": 0, "removed_at": datetime.now(UTC)}
-    )
+def test_a_product_is_added_once_per_key(catalog: Catalog) -> None:
     added = catalog.add(product("f"), key="k")
-    assert "removed_at" not in (shop_db["stock"].find_one() or {})
     catalog.patch("f", {"title": "later"})
     assert catalog.add(product("f"), key="k") == added
     assert catalog.get("f")["title"] == "later"
@@ -221,6 +219,14 @@ def test_a_reserved_product_stays(shop: Shop) -> None:
     shop.carts.add_item(cart_id, "p")
     catalog.add(product("unstocked"))
     catalog.remove("unstocked")
+
+
+def test_an_import_does_not_count_products_that_no_majority_has(own_db: Db, failing: Callable[..., Any]) -> None:
+    apply(own_db, [PRODUCTS])
+    unconfirmed = {"code": 64, "errmsg": "waiting for replication timed out"}
+    with failing(["insert"], writeConcernError=unconfirmed), pytest.raises(Unavailable) as caught:
+        Catalog(own_db).import_products([json.dumps(product("p"))])
+    assert caught.value.outcome_unknown
 
 
 @pytest.mark.parametrize("sku", [".", "..", "a/../b", "./a", "a/."])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from threading import Timer
 from typing import Any
 
 import pytest
+from bson import ObjectId
 from tests.systems.commerce.conftest import Shop
 
 from squinney.commerce import (
@@ -13,6 +15,7 @@ from squinney.commerce import (
     CartEmpty,
     Carts,
     Charge,
+    InadequateInventory,
     OrderFixed,
     Orders,
     PaymentDeclined,
@@ -22,7 +25,7 @@ from squinney.commerce import (
     find_problems,
 )
 from squinney.errors import Invalid
-from squinney.transactions import StillRunning
+from squinney.transactions import Outcome, StillRunning, Transactions
 
 
 def charges(shop: Shop) -> dict[str, int]:
@@ -256,6 +259,7 @@ def test_a_late_success_completes_a_cart_that_is_unchanged(shop: Shop) -> None:
     payment_id = captured_late(shop, cart_id)
     assert shop.carts.settle(payment_id)["state"] == "captured"
     assert (shop.carts.get(cart_id)["status"], shop.level("film")) == ("complete", (8, 0, 2))
+    assert shop.carts.checkout(cart_id, key="k") == shop.orders.get(cart_id)
     require_paired(shop)
 
 
@@ -278,6 +282,29 @@ def test_a_late_success_is_refunded_where_the_goods_are_gone(shop: Shop) -> None
     assert shop.carts.settle(payment_id)["state"] == "refunded"
     assert (charges(shop), shop.level("film")) == ({"refunded": 1, "captured": 1}, (1, 0, 1))
     require_paired(shop)
+
+
+def test_a_refund_is_recorded_after_a_run_that_holds_the_payment(shop: Shop) -> None:
+    shop.stock("film", 2)
+    cart_id = shop.cart(film=2)
+    payment_id = captured_late(shop, cart_id)
+    shop.carts.abandon(cart_id)
+    shop.carts.checkout(shop.cart(film=1), key="k")
+    payments = shop.db["payments"]
+
+    class HoldsPayment(Transactions):
+        """After a run without enough stock, another run holds the payment for a moment."""
+
+        def run(self, *args: Any, **kwargs: Any) -> Outcome:
+            try:
+                return super().run(*args, **kwargs)
+            except InadequateInventory:
+                payments.update_one({"_id": payment_id}, {"$set": {"txn_lock": ObjectId()}})
+                Timer(0.3, payments.update_one, [{"_id": payment_id}, {"$unset": {"txn_lock": ""}}]).start()
+                raise
+
+    carts = Carts(shop.db, payments=shop.gateway, transactions=HoldsPayment(shop.db, shop.mode), clock=shop.clock)
+    assert carts.settle(payment_id)["state"] == "refunded"
 
 
 def test_a_late_success_during_a_second_attempt_is_refunded(shop: Shop) -> None:

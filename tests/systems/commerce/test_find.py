@@ -348,6 +348,16 @@ def test_every_query_below_a_category_is_served_in_order(shelves: Catalog) -> No
                 assert "SORT" not in stages(query.explain(shelves._db)), (sort, value, query)
 
 
+def test_a_damaged_product_does_not_hide_the_subtree(catalog: Catalog, shop_db: Db) -> None:
+    """The products of many categories are merged here, and a text cannot be compared with a number."""
+    Categories(shop_db).add_paths([["Top", f"Shelf {number}"] for number in range(subtree.CATEGORIES_AT_ONCE + 5)])
+    ids = subtree.ids_below(shop_db, "top")
+    for sku, category_id in (("a", ids[1]), ("b", ids[-1]), ("damaged", ids[1])):
+        catalog.add(product(sku, category_ids=[category_id]))
+    shop_db["products"].update_one({"_id": "damaged"}, {"$set": {"pricing.retail": "free"}})
+    assert skus(catalog.subtree("top", sort="price")) == ["a", "b", "damaged"]
+
+
 def test_a_cursor_of_another_type_of_value_finds_nothing(shelves: Catalog) -> None:
     forged = paging.cursor_after([("title_lower", 1), ("_id", 1)], {"title_lower": 5, "_id": 7})
     assert shelves.subtree("top", sort="title", cursor=forged).items == []

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
-from bson import ObjectId
 from tests.crash.shop import PRICING
 from tests.patterns.interrupt import held_client, meanwhile
 from tests.systems.commerce.conftest import Shop
@@ -25,11 +22,12 @@ from squinney.commerce import (
     repair,
 )
 from squinney.commerce.carts import expiry
+from squinney.commerce.catalog.imports import Existing
 from squinney.commerce.orders.payments import Charge
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.patterns.ancestors import Cycle
-from squinney.transactions import UNLOCKED
+from squinney.transactions import UNLOCKED, Transactions
 
 FILM = {"_id": "film", "type": "Film", "title": "film", "pricing": PRICING}
 
@@ -110,58 +108,85 @@ def test_a_product_removed_in_the_meantime_is_not_reserved(shop: Shop, mongod: E
         Shop(db, shop.mode, shop.clock).carts.add_item(cart_id, "film", 1)
 
 
-@pytest.fixture
-def removed(shop: Shop) -> Db:
-    """A shop with a product that was removed; its stock is marked."""
+def _remove_and_add(db: Db) -> None:
+    Catalog(db).remove("film")
+    Catalog(db).add(FILM)
+
+
+def test_a_product_removed_and_added_in_the_meantime_is_reserved(shop: Shop, mongod: Embedded) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart()
+    with meanwhile(mongod, shop.db, lambda: _remove_and_add(shop.db)) as db:
+        cart = Shop(db, shop.mode, shop.clock).carts.add_item(cart_id, "film", 1)
+    assert cart["items"][0]["title"] == "film"  # that of the new product
+
+
+def test_a_product_removed_twice_in_the_meantime_is_not_reserved(shop: Shop, mongod: Embedded) -> None:
+    """The stock notes all removed products, not only the last one."""
+    shop.stock("film", 10)
+    cart_id = shop.cart()
+
+    def remove_twice() -> None:
+        _remove_and_add(shop.db)
+        Catalog(shop.db).remove("film")
+
+    with meanwhile(mongod, shop.db, remove_twice) as db, pytest.raises(UnknownProduct):
+        Shop(db, shop.mode, shop.clock).carts.add_item(cart_id, "film", 1)
+
+
+def test_units_of_a_product_removed_in_the_meantime_are_not_received(shop: Shop, mongod: Embedded) -> None:
+    shop.stock("film", 10)
+    with meanwhile(mongod, shop.db, lambda: Catalog(shop.db).remove("film")) as db, pytest.raises(UnknownProduct):
+        Shop(db, shop.mode, shop.clock).inventory.receive("film", 1)
+
+
+def test_a_removal_notes_the_product_that_it_removes(shop: Shop, mongod: Embedded) -> None:
+    shop.stock("film", 10)
+    with meanwhile(mongod, shop.db, lambda: _remove_and_add(shop.db)) as db:
+        Catalog(db, transactions=Transactions(db, shop.mode)).remove("film")
+    removed = (shop.db["stock"].find_one() or {})["removed_ids"]
+    assert len(removed) == len(set(removed)) == 2
+    assert shop.db["products"].count_documents({}) == 0
+
+
+@pytest.mark.parametrize("existing", ["skip", "replace"])
+def test_an_imported_product_is_sold_at_once(shop: Shop, existing: Existing) -> None:
+    """Also if the product was removed before, and if it is imported a second time."""
     shop.stock("film", 10)
     Catalog(shop.db).remove("film")
-    return shop.db
+    cart_id = shop.cart()
+    for units in (1, 2):
+        Catalog(shop.db).import_products([json.dumps(FILM)], existing=existing)
+        shop.carts.add_item(cart_id, "film", 1)
+        assert shop.level("film") == (10 - units, units, 0)
+    shop.carts.remove_item(cart_id, "film")
+    Catalog(shop.db).remove("film")
+    with pytest.raises(UnknownProduct):
+        shop.carts.add_item(cart_id, "film", 1)
 
 
-def _free_later(db: Db, name: str) -> Callable[[], int]:
-    """Lock the film's document for a moment; return a function that waits for its release and counts sellable stock."""
-    db[name].update_one({"_id": "film"}, {"$set": {"txn_lock": ObjectId()}})
+def test_an_edited_product_is_noted_when_it_is_removed(shop: Shop, mongod: Embedded) -> None:
+    """A change of the product keeps the id that the removal notes."""
+    Catalog(shop.db).add(FILM)
+    shop.inventory.receive("film", 10)
+    cart_id = shop.cart()
 
-    def free() -> int:
-        time.sleep(0.3)
-        sellable = db["stock"].count_documents({"removed_at": None})
-        db[name].update_one({"_id": "film"}, {"$unset": {"txn_lock": ""}})
-        return sellable
+    def edit_and_remove() -> None:
+        edited = Catalog(shop.db).patch("film", {"title": "new"})
+        Catalog(shop.db).replace("film", edited, expected_version=2)
+        Catalog(shop.db).import_products([json.dumps(FILM)], existing="replace")
+        Catalog(shop.db).remove("film")
 
-    return free
-
-
-def test_adding_a_product_again_waits_for_a_run_that_holds_its_stock(removed: Db) -> None:
-    with ThreadPoolExecutor(1) as pool:
-        freed = pool.submit(_free_later(removed, "stock"))
-        Catalog(removed).add(FILM)
-        assert freed.result() == 0
-    assert (removed["stock"].find_one() or {}).get("removed_at") is None
+    with meanwhile(mongod, shop.db, edit_and_remove) as db, pytest.raises(UnknownProduct):
+        Shop(db, shop.mode, shop.clock).carts.add_item(cart_id, "film", 1)
 
 
-def test_an_import_waits_for_a_run_that_holds_the_product(removed: Db) -> None:
-    removed["products"].insert_one({**FILM, "version": 1})
-    with ThreadPoolExecutor(1) as pool:
-        freed = pool.submit(_free_later(removed, "products"))
-        Catalog(removed).import_products([json.dumps(FILM)], existing="skip")
-        assert freed.result() == 0
-    assert (removed["stock"].find_one() or {}).get("removed_at") is None
-
-
-def test_an_import_leaves_the_stock_of_a_product_removed_meanwhile(removed: Db, mongod: Embedded) -> None:
-    def remove() -> None:
-        Catalog(removed).remove("film")
-
-    with meanwhile(mongod, removed, remove, "find", "stock") as db:
-        Catalog(db).import_products([json.dumps(FILM)])
-    assert removed["products"].count_documents({}) == 0
-    assert removed["stock"].count_documents({"removed_at": None}) == 0
-
-
-def test_a_product_that_is_just_being_deleted_is_no_problem(removed: Db) -> None:
-    """A two-phase run marks the stock first, and deletes the product last."""
-    removed["products"].insert_one({**FILM, "version": 1, "txn_lock": ObjectId()})
-    assert "removed-stock" not in {problem.code for problem in find_problems(removed)}
+def test_a_change_of_a_product_added_again_in_the_meantime_keeps_it_sellable(shop_db: Db, mongod: Embedded) -> None:
+    """Both products have version 1, but only the second one exists."""
+    Catalog(shop_db).add(FILM)
+    with meanwhile(mongod, shop_db, lambda: _remove_and_add(shop_db), "update", "products") as db:
+        changed = Catalog(db).patch("film", {"title": "new"})
+    assert changed["added_id"] not in (shop_db["stock"].find_one() or {})["removed_ids"]
 
 
 def test_a_cart_touched_meanwhile_does_not_expire(shop: Shop, mongod: Embedded) -> None:

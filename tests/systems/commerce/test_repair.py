@@ -78,15 +78,6 @@ def make_cycle(shop: Shop) -> None:
     shop.db["categories"].update_one({"name": "Music"}, {"$set": {"parent": bebop["_id"]}})
 
 
-def removed_stock(shop: Shop) -> None:
-    """Remove a product and add it again as a process does that dies before it unmarks the stock."""
-    catalog = Catalog(shop.db)
-    product = shop.db["products"].find_one({"_id": "gone"})
-    assert product
-    catalog.remove("gone")
-    shop.db["products"].insert_one(product)
-
-
 def reserve(shop: Shop, cart_id: str) -> None:
     """Add a reservation that has no line in a cart."""
     held = {"_id": {"sku": "album", "cart": cart_id}, "qty": 1, "at": shop.clock()}
@@ -161,7 +152,6 @@ SPOILED: list[tuple[str, bool, Callable[[Shop], Any]]] = [
     ("category-cycle", True, make_cycle),
     ("wrong-position", True, category("Rock", {"$set": {"position": 7}})),
     ("unknown-category-id", True, change("products", "film", {"$set": {"category_ids": ["nowhere"]}})),
-    ("removed-stock", True, removed_stock),
     ("outdated-products", True, change("products", "gone", {"$set": {"schema_version": 1, "title_lower": "é"}})),
 ]
 

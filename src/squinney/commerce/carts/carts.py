@@ -11,16 +11,16 @@ from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.commerce.carts import expiry, queries, rules
 from squinney.commerce.carts.checkout import Checkout
-from squinney.commerce.carts.documents import Cart, CartStatus, Line, Payment
+from squinney.commerce.carts.documents import Cart, CartStatus, Payment
 from squinney.commerce.documents import CURRENCY, MOST_QTY
-from squinney.commerce.errors import UnknownCart
+from squinney.commerce.errors import UnknownCart, UnknownLine, UnknownProduct
 from squinney.commerce.orders.documents import Order
 from squinney.commerce.orders.orders import Orders
 from squinney.commerce.orders.payments import PaymentGateway
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
-from squinney.mongo.schema import Db
+from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, page
 from squinney.transactions import KEEP_KEYS_SECONDS, UNLOCKED, Busy, Key, Plan, Transactions
 
@@ -118,19 +118,21 @@ class Carts:
         checks.integer(qty, "qty", least=1, most=MOST_QTY)
 
         def plan() -> Plan:
-            cart, line = self._cart_and_line(cart_id, sku)
-            return rules.quantity_plan(cart, line, line["qty"] + qty, self._clock())
+            cart, product = self._cart_and_product(cart_id, sku)
+            if line := rules.find_line(cart, sku):
+                return rules.quantity_plan(cart, line, line["qty"] + qty, self._clock())
+            if product is None:
+                raise UnknownProduct(f"there is no product {sku}", sku=sku)
+            return rules.quantity_plan(cart, rules.new_line(cart, product), qty, self._clock(), product)
 
         return self._run("add", plan, {"cart": cart_id, "sku": sku, "qty": qty}, key)
 
-    def _cart_and_line(self, cart_id: str, sku: str) -> tuple[Cart, Line]:
+    def _cart_and_product(self, cart_id: str, sku: str) -> tuple[Cart, Document | None]:
         found = next(self._db["carts"].aggregate(queries.CART_AND_PRODUCT(cart_id=cart_id, sku=sku)), None)
         if found is None:
             raise UnknownCart(f"there is no cart {cart_id}", cart_id=cart_id)
         product = next(iter(found.pop("product")), None)
-        cart = cast(Cart, found)
-        existing = next((line for line in cart["items"] if line["sku"] == sku), None)
-        return cart, existing or rules.new_line(cart, product, sku)
+        return cast(Cart, found), product
 
     @operation()
     def set_quantity(self, cart_id: str, sku: str, qty: int, *, key: str | Key | None = None) -> Cart:
@@ -146,7 +148,9 @@ class Carts:
 
         def plan() -> Plan:
             cart = self.get(cart_id)
-            return rules.quantity_plan(cart, rules.line_of(cart, sku), qty, self._clock())
+            if line := rules.find_line(cart, sku):
+                return rules.quantity_plan(cart, line, qty, self._clock())
+            raise UnknownLine(f"the cart has no line with SKU {sku}", sku=sku)
 
         return self._run("set", plan, {"cart": cart_id, "sku": sku, "qty": qty}, key)
 

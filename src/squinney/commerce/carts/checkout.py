@@ -84,7 +84,7 @@ class Checkout:
                 return Plan([], result=self._attempt_by_key(cart, key))
             payment = self._new_attempt(cart)
             pending = {"status": "pending", "attempt": payment["attempt"], "key": key, "last_modified": payment["at"]}
-            steps = [rules.cart_step(cart, pending), Step("payments", payment["_id"], insert=payment)]
+            steps = [rules.status_step("carts", cart, pending), Step("payments", payment["_id"], insert=payment)]
             return Plan(steps, result=payment)
 
         return cast(Payment, self._transactions.run("checkout", plan).result)
@@ -206,7 +206,7 @@ class Checkout:
             steps = [rules.payment_step(found, _outcome(charge))]
             if cart and _is_pending_for(cart, found):
                 active = {"status": "active", "last_modified": self._clock()}
-                steps.append(rules.cart_step(cart, active, unset=["key"]))
+                steps.append(rules.status_step("carts", cart, active))
             return Plan(steps)
 
         self._transactions.run("reopen", plan)
@@ -220,42 +220,34 @@ class Checkout:
     def _complete(self, payment: Payment, charge: Charge) -> None:
         """Create the order of a captured payment, or record that the payment must be refunded."""
 
-        def plan() -> Plan:
+        def plan(available: bool) -> Plan:
             found, cart = find_payment(self._db, payment["_id"]), self._find_cart(payment["cart_id"])
             if found["state"] in ("captured", "refunding", "refunded"):
                 return Plan([])
             if cart and (_is_pending_for(cart, found) or _holds_paid_items(cart, found)):
-                return self._sale_plan(cart, found, charge, rules.sale_steps(cart, self._clock()))
-            if cart and cart["status"] == "expired":  # its reservations were returned: sell available units instead
-                goods = rules.sell_available_steps(cart["_id"], found["items"], self._clock())
-                return self._sale_plan(cart, found, charge, goods)
-            return Plan([rules.payment_step(found, self._refund_due(charge))])
+                return self._sale_plan(cart, found, charge, reserved=True)
+            if cart and cart["status"] == "expired" and available:  # its reservations were returned
+                return self._sale_plan(cart, found, charge, reserved=False)
+            refund_due = {**_outcome(charge), "state": "refunding", "refunding_at": self._clock()}
+            return Plan([rules.payment_step(found, refund_due)])
 
         try:
-            self._transactions.run("complete", plan)
+            self._transactions.run("complete", lambda: plan(available=True))
         except InadequateInventory:
-            self._record_refund_due(payment["_id"], charge)
+            self._transactions.run("complete", lambda: plan(available=False))
 
-    def _sale_plan(self, cart: Cart, payment: Payment, charge: Charge, goods: list[Step]) -> Plan:
+    def _sale_plan(self, cart: Cart, payment: Payment, charge: Charge, *, reserved: bool) -> Plan:
         """Plan to complete cart and payment, sell the goods and insert the order in one run."""
         at = self._clock()
         complete = {"status": "complete", "last_modified": at, "attempt": payment["attempt"]}
         return Plan(
             [
-                rules.cart_step(cart, complete),
+                rules.status_step("carts", cart, complete),
                 rules.payment_step(payment, _outcome(charge)),
-                *goods,
+                *rules.sale_steps(cart["_id"], payment["items"], at, reserved=reserved),
                 Step("orders", cart["_id"], insert=order_for(cart, payment, at)),
             ]
         )
-
-    @operation()
-    def _record_refund_due(self, payment_id: str, charge: Charge) -> None:
-        where = {"_id": payment_id, "state": {"$in": ["started", "declined", "cancelled"]}, "txn_lock": None}
-        self._db["payments"].update_one(where, {"$set": self._refund_due(charge)})
-
-    def _refund_due(self, charge: Charge) -> dict[str, Any]:
-        return {**_outcome(charge), "state": "refunding", "refunding_at": self._clock()}
 
     def _refund(self, payment: Payment) -> Payment:
         # The gateway that took the money returns it: `orders` may have no gateway.

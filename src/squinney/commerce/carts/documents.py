@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal, NotRequired, TypedDict
 
-from squinney.commerce.documents import INTEGER, NOT_NEGATIVE
+from squinney.commerce.documents import COUNTS, INTEGER, NOT_NEGATIVE
 from squinney.mongo.schema import Collection, Index
 
 CartStatus = Literal["active", "pending", "complete", "expiring", "expired"]
@@ -13,7 +13,10 @@ PaymentState = Literal["started", "captured", "declined", "cancelled", "refundin
 
 
 class Stock(TypedDict):
-    """Units of one SKU: received + adjusted = qty (available) + carted + sold."""
+    """Units of one SKU: received + adjusted = qty (available) + carted + sold.
+
+    `removed_ids` has the `added_id` of each removed product with this SKU: these products cannot be reserved.
+    """
 
     _id: str
     received: int
@@ -22,7 +25,7 @@ class Stock(TypedDict):
     carted: int
     sold: int
     txns: NotRequired[list[Any]]
-    removed_at: NotRequired[datetime]
+    removed_ids: NotRequired[list[str]]
 
 
 class Movement(TypedDict):
@@ -82,14 +85,8 @@ STOCK = Collection(
     shard_key={"_id": "hashed"},
     validator={
         "$jsonSchema": {
-            "required": ["received", "adjusted", "qty", "carted", "sold"],
-            "properties": {
-                "received": NOT_NEGATIVE,
-                "adjusted": INTEGER,
-                "qty": NOT_NEGATIVE,
-                "carted": NOT_NEGATIVE,
-                "sold": NOT_NEGATIVE,
-            },
+            "required": COUNTS,
+            "properties": {**dict.fromkeys(COUNTS, NOT_NEGATIVE), "adjusted": INTEGER},
         }
     },
     escrow={"qty": "floor", "carted": "floor", "sold": "floor", "received": "free", "adjusted": "free"},

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import cast
 
 from squinney.commerce.carts import queries, rules
 from squinney.commerce.carts.documents import Cart
-from squinney.errors import Conflict, NotFound
+from squinney.errors import Conflict, NotFound, Unavailable
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import UNLOCKED, Plan, Transactions
@@ -40,7 +39,7 @@ def finish(db: Db, transactions: Transactions, cart_id: str, at: datetime) -> bo
         if cart is None or cart["status"] != "expiring":
             return Plan([], result=False)
         reservations = list(queries.RESERVED_BY.find(db, cart_id=cart_id))
-        closing = rules.cart_step(cart, {"status": "expired", "last_modified": at})
+        closing = rules.status_step("carts", cart, {"status": "expired", "last_modified": at})
         return Plan([closing, *rules.return_steps(reservations, at)], result=True)
 
     return bool(transactions.run("cart expire", plan).result)
@@ -56,7 +55,7 @@ def expire_carts(db: Db, transactions: Transactions, timeout_seconds: float, at:
         try:
             with operation(SECONDS_PER_CART):
                 counts["expired"] += finish(db, transactions, cart["_id"], at)
-        except Conflict as error:  # one cart that cannot expire now must not stop the others
+        except (Conflict, Unavailable) as error:  # one cart that cannot expire now must not stop the others
             log.warning("cart %s cannot expire now: %s", cart["_id"], error)
             _move_to_end(db, cart["_id"], at)
             counts["left for later"] += 1
@@ -72,20 +71,10 @@ def _move_to_end(db: Db, cart_id: str, at: datetime) -> None:
 def return_orphans(db: Db, transactions: Transactions, timeout_seconds: float, at: datetime) -> Counter[str]:
     """Return reservations to stock that are older than the timeout and whose cart is missing or expired."""
     counts: Counter[str] = Counter()
-    old = queries.OLD_RESERVATIONS.find(db, before=at - timedelta(seconds=timeout_seconds))
-    for batch in _batches(old):
-        cart_ids = [reservation["_id"]["cart"] for reservation in batch]
-        carts = queries.CARTS_BY_ID.find(db, cart_ids=cart_ids, projection={"status": 1})
-        statuses = {cart["_id"]: cart["status"] for cart in carts}
-        for reservation in batch:
-            if statuses.get(reservation["_id"]["cart"], "missing") in ("missing", "expired"):
-                counts[_return(transactions, reservation, at)] += 1
+    orphans = queries.ORPHANS(before=at - timedelta(seconds=timeout_seconds))
+    for reservation in db["reservations"].aggregate(orphans):
+        counts[_return(transactions, reservation, at)] += 1
     return counts
-
-
-def _batches(found: Iterator[Document]) -> Iterator[list[Document]]:
-    while batch := list(islice(found, BATCH)):
-        yield batch
 
 
 def _return(transactions: Transactions, reservation: Document, at: datetime) -> str:
@@ -106,8 +95,8 @@ def forget_carts(db: Db, keep_seconds: float, at: datetime) -> Counter[str]:
     """
     counts: Counter[str] = Counter()
     before = at - timedelta(seconds=keep_seconds)
-    for batch in _batches(queries.IDLE_CARTS.find(db, status="expired", before=before, projection={"_id": 1})):
-        ids = [cart["_id"] for cart in batch]
+    expired = queries.IDLE_CARTS.find(db, status="expired", before=before, projection={"_id": 1})
+    while ids := [cart["_id"] for cart in islice(expired, BATCH)]:
         unfinished = queries.UNFINISHED_PAYMENTS.find(
             db, cart_ids=ids, finished=FINISHED, projection={"_id": 0, "cart_id": 1}
         )

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.commerce.carts import queries, rules
 from squinney.commerce.carts.documents import STOCK, Movement, Stock
 from squinney.commerce.catalog import queries as catalog_queries
-from squinney.commerce.documents import MOST_STOCK
+from squinney.commerce.documents import COUNTS, MOST_STOCK
 from squinney.commerce.errors import UnknownProduct
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
-from squinney.mongo.schema import Db
+from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.transactions import Key, Plan, Stale, Step, Transactions
+from squinney.transactions import Key, Plan, Step, Transactions
 
 
 class Inventory:
@@ -65,19 +64,19 @@ class Inventory:
 
         def plan() -> Plan:
             stock = self._db["stock"].find_one(queries.STOCK(sku=sku))
-            if kind == "received":
-                self._require_product(sku)
-            return Plan([_stock_step(sku, kind, qty, stock), rules.movement_step(movement)])
+            # The product is read after the stock, so that its removal after this makes the step fail.
+            guard = rules.not_removed(self._product(sku)) if kind == "received" else {}
+            return Plan([_stock_step(sku, kind, qty, stock, guard), rules.movement_step(movement)])
 
         arguments = {"sku": sku, "qty": qty, "reason": reason}
         self._transactions.run(f"stock {kind}", plan, key=key, arguments=arguments)
         return self.level(sku)
 
-    def _require_product(self, sku: str) -> None:
-        # Called after the stock was read: a removal of the product after this check marks the stock, which refuses
-        # the step.
-        if self._db["products"].find_one(catalog_queries.PRODUCT(sku=sku), {"_id": 1}) is None:
+    def _product(self, sku: str) -> Document:
+        product = self._db["products"].find_one(catalog_queries.PRODUCT(sku=sku), {"added_id": 1})
+        if product is None:
             raise UnknownProduct(f"there is no product {sku}", sku=sku)
+        return product
 
     @operation(reads_only=True)
     def level(self, sku: str) -> Stock:
@@ -111,23 +110,22 @@ class Inventory:
         checks.identifier(sku, "sku")
         found = page(self._db, queries.MOVEMENTS, cursor=cursor, limit=limit, sku=sku)
         if not found.items and cursor is None:
-            self._require_product(sku)
+            self._product(sku)
         return cast(Page[Movement], found)
 
 
-def _stock_step(sku: str, kind: str, qty: int, stock: Mapping[str, Any] | None) -> Step:
+def _stock_step(sku: str, kind: str, qty: int, stock: Document | None, guard: Document) -> Step:
     if stock is None and kind == "adjusted":
         raise _never_received(sku)
     if stock is None:
-        first = {"received": qty, "adjusted": 0, "qty": qty, "carted": 0, "sold": 0, "txns": []}
-        return Step("stock", sku, insert=first, refused=lambda _: Stale("another operation has created the stock"))
+        first = {**dict.fromkeys(COUNTS, 0), "received": qty, "qty": qty, "txns": []}
+        return Step("stock", sku, insert=first, refused=rules.stale("another operation has created the stock"))
     if stock["qty"] + qty > MOST_STOCK:
         raise Invalid(f"qty: the stock of a SKU must be at most {MOST_STOCK} units", field="qty", limit=MOST_STOCK)
     if qty > 0:
-        guard = {"removed_at": stock.get("removed_at")}
-        stale = Stale("the product was removed or added again")
         increase = {"$inc": {kind: qty, "qty": qty}}
-        return Step(STOCK, sku, guard=guard, give=increase, shared=True, refused=lambda _: stale)
+        removed = rules.stale("the product was removed")
+        return Step(STOCK, sku, guard=guard, give=increase, shared=True, refused=removed)
     return Step(
         STOCK,
         sku,

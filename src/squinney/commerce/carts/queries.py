@@ -32,7 +32,7 @@ CART = Query("commerce.cart", "carts", where=lambda cart_id: {"_id": cart_id}, e
 def _cart_and_product(cart_id: str, sku: str) -> list[Document]:
     product: Document = {
         "from": "products",
-        "pipeline": [{"$match": visible({"_id": sku})}, {"$project": {"title": 1, "details": 1, "pricing": 1}}],
+        "pipeline": [{"$match": {"_id": sku}}, {"$project": {"title": 1, "details": 1, "pricing": 1, "added_id": 1}}],
         "as": "product",
     }
     return [{"$match": {"_id": cart_id}}, {"$lookup": product}]
@@ -54,12 +54,26 @@ RESERVED_BY = Query(
     routing="broadcast",
     reason="a cart's reservations are on many shards; they are read only when the cart ends",
 )
-OLD_RESERVATIONS = Query(
-    "commerce.old-reservations",
+# The status of a cart whose reservations stay. A cart that is missing or expired never gets one of these again.
+KEEPING_RESERVATIONS = ["active", "pending", "expiring", "complete"]
+
+
+def _orphans(before: datetime) -> list[Document]:
+    status: list[Document] = [{"$project": {"status": 1}}]
+    cart = {"from": "carts", "localField": "_id.cart", "foreignField": "_id", "pipeline": status, "as": "cart"}
+    return [
+        {"$match": visible({"at": {"$lt": before}})},
+        {"$sort": {"at": 1}},
+        {"$lookup": cart},
+        {"$match": {"cart.status": {"$nin": KEEPING_RESERVATIONS}}},
+    ]
+
+
+ORPHANS = Pipeline(
+    "commerce.orphans",
     "reservations",
-    where=lambda before: visible({"at": {"$lt": before}}),
+    stages=_orphans,
     example={"before": _TIME},
-    sort=[("at", 1)],
     routing="broadcast",
     reason="return_orphans() looks for work on every shard",
 )
@@ -88,14 +102,6 @@ UNFINISHED_PAYMENTS = Query(
     example={"cart_ids": ["c", "d"], "finished": ["declined", "refunded"]},
     routing="broadcast",
     reason="forget_carts() reads the attempts of a batch of carts",
-)
-CARTS_BY_ID = Query(
-    "commerce.carts-by-id",
-    "carts",
-    where=lambda cart_ids: {"_id": {"$in": cart_ids}},
-    example={"cart_ids": ["c", "d"]},
-    routing="few",
-    reason="return_orphans() reads the carts of a batch of reservations",
 )
 PAYMENT = Query(
     "commerce.payment", "payments", where=lambda payment_id: visible({"_id": payment_id}), example={"payment_id": "c:1"}

@@ -13,7 +13,7 @@ from pymongo.errors import DuplicateKeyError
 
 from squinney.commerce import problem_queries as queries
 from squinney.commerce.carts import rules
-from squinney.commerce.documents import CART, LINE
+from squinney.commerce.documents import CART, COUNTS, LINE
 from squinney.commerce.errors import UnknownOrder
 from squinney.commerce.orders.orders import Orders
 from squinney.mongo.problems import Check
@@ -24,30 +24,18 @@ from squinney.transactions import UNLOCKED
 SINCE = "since {since:%Y-%m-%d %H:%M} UTC, and the provider does not respond"
 
 
-def _expected_counts(stock: Document) -> Document:
-    """Compute the counts of a stock from its movements and reservations."""
-    history = stock["history"]
-    counts = {name: history.get(name, 0) for name in ("received", "adjusted")}
-    counts["sold"] = -history.get("sold", 0) - history.get("restocked", 0)
-    counts["carted"] = stock["reserved"]
-    counts["qty"] = counts["received"] + counts["adjusted"] - counts["carted"] - counts["sold"]
-    return counts
-
-
 def _formatted(counts: Document) -> str:
-    return ", ".join(f"{name} {counts.get(name)!r}" for name in ("received", "adjusted", "qty", "carted", "sold"))
+    return ", ".join(f"{name} {counts.get(name)!r}" for name in COUNTS)
 
 
 def _wrong_stock(stock: Document) -> str:
-    expected = _formatted(_expected_counts(stock))
+    expected = _formatted(stock["expected"])
     return f"stock {stock['_id']} has {_formatted(stock)}; its movements and reservations give {expected}"
 
 
 def _counts_are_possible(stock: Document) -> bool:
-    if not isinstance(stock["_id"], str):
-        return False
-    expected = _expected_counts(stock)
-    return all(expected[name] >= 0 for name in ("qty", "carted", "sold", "received"))
+    counts = {**stock["expected"], "adjusted": 0}  # only corrections may be negative
+    return isinstance(stock["_id"], str) and min(counts.values()) >= 0
 
 
 def _stalled_refund(payment: Document) -> str:
@@ -105,10 +93,6 @@ def _drop_reservation(db: Db, reservation: Document) -> int:
     return db["reservations"].delete_one(where).deleted_count
 
 
-def _reopen(db: Db, cart: Document) -> int:
-    return _set_cart(db, cart, {"status": "active"})
-
-
 def _set_items(db: Db, cart: Document) -> int:
     """Set the lines to the quantities of the reservations, and delete reservations without a line."""
     reserved = dict(cart["reserved"])
@@ -131,9 +115,9 @@ def _set_cart(db: Db, cart: Document, change: Document) -> int:
 
 
 def _set_stock(db: Db, stock: Document) -> int:
-    expected = _expected_counts(stock)
-    found = {name: stock.get(name) for name in expected}
-    return db["stock"].update_one({"_id": stock["_id"], **found, **UNLOCKED}, {"$set": expected}).modified_count
+    found = {name: stock.get(name) for name in COUNTS}
+    where = {"_id": stock["_id"], **found, **UNLOCKED}
+    return db["stock"].update_one(where, {"$set": stock["expected"]}).modified_count
 
 
 def _set_total(db: Db, order: Document) -> int:
@@ -172,7 +156,7 @@ CHECKS = [
         "pending-without-attempt",
         queries.PENDING_WITHOUT_ATTEMPT,
         "cart {_id} is pending, but no payment attempt is open",
-        repair=_reopen,
+        repair=lambda db, cart: _set_cart(db, cart, {"status": "active"}),
         repairable=_may_reopen,
         counted_as="carts reopened",
     ),
@@ -198,21 +182,17 @@ CHECKS = [
         repairable=lambda cart: cart["status"] == "active",
         counted_as="carts set",
     ),
-    Check(
-        "damaged-stock",
-        queries.DAMAGED_STOCKS,
-        _wrong_stock,
-        repair=_set_stock,
-        repairable=_counts_are_possible,
-        counted_as="stocks set",
-    ),
-    Check(
-        "wrong-stock",
-        queries.WRONG_STOCKS,
-        _wrong_stock,
-        repair=_set_stock,
-        repairable=_counts_are_possible,
-        counted_as="stocks set",
+    *(
+        Check(
+            code,
+            queries.WRONG_STOCKS,
+            _wrong_stock,
+            repair=_set_stock,
+            repairable=_counts_are_possible,
+            counted_as="stocks set",
+            arguments={"damaged": damaged},
+        )
+        for code, damaged in (("damaged-stock", True), ("wrong-stock", False))
     ),
     # No repair: a person must look, because only the provider knows whether money moved.
     Check(

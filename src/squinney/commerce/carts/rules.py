@@ -9,15 +9,8 @@ from typing import Any, Literal
 
 from squinney.commerce.carts.documents import STOCK, Cart, Line, Movement, Payment
 from squinney.commerce.documents import LIMITS, MOST_LINES, MOST_QTY, MOST_TOTAL
-from squinney.commerce.errors import (
-    CartClosed,
-    CartLimit,
-    InadequateInventory,
-    UnknownCart,
-    UnknownLine,
-    UnknownProduct,
-    WrongCurrency,
-)
+from squinney.commerce.errors import CartClosed, CartLimit, InadequateInventory, WrongCurrency
+from squinney.commerce.orders.documents import Order
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Document
 from squinney.transactions import Plan, Stale, Step
@@ -32,25 +25,17 @@ def total(lines: Sequence[Mapping[str, Any]]) -> int:
     return sum(line["price"] * line["qty"] for line in lines)
 
 
-def line_of(cart: Cart, sku: str) -> Line:
-    """Return the cart's line with this SKU.
-
-    Raises: `UnknownLine`.
-    """
-    for line in cart["items"]:
-        if line["sku"] == sku:
-            return line
-    raise UnknownLine(f"the cart has no line with SKU {sku}", sku=sku)
+def find_line(cart: Cart, sku: str) -> Line | None:
+    """Return the cart's line with this SKU."""
+    return next((line for line in cart["items"] if line["sku"] == sku), None)
 
 
-def new_line(cart: Cart, product: Document | None, sku: str) -> Line:
+def new_line(cart: Cart, product: Document) -> Line:
     """Return a line with quantity 0 at the product's current price.
 
-    Raises: `UnknownProduct`, `WrongCurrency`.
+    Raises: `WrongCurrency`.
     """
-    if product is None:
-        raise UnknownProduct(f"there is no product {sku}", sku=sku)
-    pricing = product["pricing"]
+    sku, pricing = product["_id"], product["pricing"]
     if pricing["currency"] != cart["currency"]:
         message = f"{sku} is sold in {pricing['currency']}, but the cart's currency is {cart['currency']}"
         raise WrongCurrency(message, sku=sku)
@@ -83,18 +68,16 @@ def with_quantity(items: Sequence[Line], changed: Line, qty: int) -> list[Line]:
     return lines
 
 
-def cart_step(cart: Cart, change: Mapping[str, Any], *, unset: Sequence[str] = ()) -> Step:
-    """Return the step that changes the cart if its status and version are still those that were read."""
-    give: Document = {"$set": dict(change), "$inc": {"version": 1}}
-    if unset:
-        give["$unset"] = dict.fromkeys(unset, "")
-    guard = {"status": cart["status"], "version": cart["version"]}
+def stale(message: str) -> Refusal:
+    """Return the `refused` callable that makes a run plan again; the new plan may find its change applied already."""
+    return lambda _: Stale(message)
 
-    def error_for(found: Document | None) -> SquinneyError:
-        # `Stale` makes the run plan again from the current cart; a repeat may find its change applied already.
-        return Stale("the cart has changed") if found else UnknownCart(f"there is no cart {cart['_id']}")
 
-    return Step("carts", cart["_id"], guard=guard, give=give, refused=error_for)
+def status_step(collection: Literal["carts", "orders"], found: Cart | Order, change: Mapping[str, Any]) -> Step:
+    """Return the step that changes a cart or order if its status and version are still those that were read."""
+    guard = {"status": found["status"], "version": found["version"]}
+    give = {"$set": dict(change), "$inc": {"version": 1}}
+    return Step(collection, found["_id"], guard=guard, give=give, refused=stale("the cart or order has changed"))
 
 
 def cart_closed(cart: Mapping[str, Any]) -> CartClosed:
@@ -115,22 +98,25 @@ def stock_step(sku: str, qty: int, taken_from: str, given_to: str, refused: Refu
     )
 
 
-def shortage(sku: str, qty: int) -> Refusal:
-    """Return the `refused` callable of a step that needs `qty` available units."""
+def added_id_of(product: Mapping[str, Any]) -> str:
+    """Return the id that `removed_ids` of the stock contains once this product is removed."""
+    return product.get("added_id") or ""
+
+
+def not_removed(product: Mapping[str, Any]) -> Document:
+    """Return the guard on the stock of a product, which fails once this product is removed."""
+    return {"removed_ids": {"$ne": added_id_of(product)}}
+
+
+def shortage(sku: str, qty: int, product: Mapping[str, Any] | None = None) -> Refusal:
+    """Return the `refused` callable of a step that needs `qty` available units, and `product` not to be removed."""
 
     def error_for(found: Document | None) -> SquinneyError:
+        if found and product and added_id_of(product) in found.get("removed_ids", []):
+            return Stale("the product was removed")
         available = found["qty"] if found and not found.get("txn_stub") else 0
         message = f"{qty} units of {sku} were requested, but {available} are available"
         return InadequateInventory(message, sku=sku, asked=qty, available=available)
-
-    return error_for
-
-
-def _not_reservable(sku: str, qty: int) -> Refusal:
-    def error_for(found: Document | None) -> SquinneyError:
-        if found and found.get("removed_at"):  # since the product was read
-            return UnknownProduct(f"there is no product {sku}", sku=sku)
-        return shortage(sku, qty)(found)
 
     return error_for
 
@@ -141,23 +127,19 @@ def return_step(sku: str, qty: int) -> Step:
 
 
 def _too_few_carted(sku: str) -> Refusal:
-    return lambda _: Stale(f"the stock of {sku} has fewer carted units than its reservations")
+    return stale(f"the stock of {sku} has fewer carted units than its reservations")
 
 
 def reservation_step(cart_id: str, sku: str, before: int, after: int, at: datetime) -> Step:
     """Return the step that changes the cart's reservation from `before` to `after` units; 0 means no reservation."""
-    reservation_id = {"sku": sku, "cart": cart_id}
-
-    def stale(_: Document | None) -> SquinneyError:
-        return Stale("the reservation has changed")
-
+    reservation = {"qty": after, "at": at}
+    change: dict[str, Any] = {"guard": {"qty": before}, "give": {"$set": reservation}}
     if before == 0:
-        return Step("reservations", reservation_id, insert={"qty": after, "at": at, "txns": []}, refused=stale)
-    if after == 0:
-        return Step("reservations", reservation_id, guard={"qty": before}, delete=True, refused=stale)
-    return Step(
-        "reservations", reservation_id, guard={"qty": before}, give={"$set": {"qty": after, "at": at}}, refused=stale
-    )
+        change = {"insert": {**reservation, "txns": []}}
+    elif after == 0:
+        change = {"guard": {"qty": before}, "delete": True}
+    reservation_id = {"sku": sku, "cart": cart_id}
+    return Step("reservations", reservation_id, **change, refused=stale("the reservation has changed"))
 
 
 def movement_step(movement: Movement) -> Step:
@@ -165,8 +147,10 @@ def movement_step(movement: Movement) -> Step:
     return Step("movements", movement["_id"], insert=movement, route={"sku": movement["sku"]})
 
 
-def quantity_plan(cart: Cart, line: Line, qty: int, at: datetime) -> Plan:
+def quantity_plan(cart: Cart, line: Line, qty: int, at: datetime, product: Document | None = None) -> Plan:
     """Return the plan that sets one line of an active cart to `qty`; its result is the changed cart.
+
+    `product` is needed for a new line. The reservation of an existing line prevents the removal of its product.
 
     Raises: `CartClosed`, `CartLimit`.
     """
@@ -174,9 +158,10 @@ def quantity_plan(cart: Cart, line: Line, qty: int, at: datetime) -> Plan:
         raise cart_closed(cart)
     items = with_quantity(cart["items"], line, qty)
     sku, added = line["sku"], qty - line["qty"]
-    steps = [cart_step(cart, {"items": items, "last_modified": at})]
+    steps = [status_step("carts", cart, {"items": items, "last_modified": at})]
     if added > 0:
-        steps.append(stock_step(sku, added, "qty", "carted", _not_reservable(sku, added), removed_at=None))
+        guard = not_removed(product) if product else {}
+        steps.append(stock_step(sku, added, "qty", "carted", shortage(sku, added, product), **guard))
     elif added < 0:
         steps.append(return_step(sku, -added))
     if added:
@@ -194,30 +179,23 @@ def return_steps(reservations: Sequence[Mapping[str, Any]], at: datetime) -> lis
     return steps
 
 
-def sale_steps(cart: Cart, at: datetime) -> list[Step]:
-    """Return the steps that sell the units reserved for the cart."""
+def sale_steps(cart_id: str, items: Sequence[Line], at: datetime, *, reserved: bool) -> list[Step]:
+    """Return the steps that sell the units that are reserved for the cart, or available units if they are not."""
     steps = []
-    for line in cart["items"]:
+    for line in items:
         sku, qty = line["sku"], line["qty"]
-        steps.append(stock_step(sku, qty, "carted", "sold", _too_few_carted(sku)))
-        steps.append(reservation_step(cart["_id"], sku, qty, 0, at))
-        steps.append(movement_step(order_movement(cart["_id"], sku, "sold", -qty, at)))
+        if reserved:
+            steps.append(stock_step(sku, qty, "carted", "sold", _too_few_carted(sku)))
+            steps.append(reservation_step(cart_id, sku, qty, 0, at))
+        else:
+            steps.append(stock_step(sku, qty, "qty", "sold", shortage(sku, qty)))
+        steps.append(movement_step(order_movement(cart_id, sku, "sold", -qty, at)))
     return steps
 
 
 def order_movement(order_id: str, sku: str, kind: Literal["sold", "restocked"], qty: int, at: datetime) -> Movement:
     """Return the movement of an order's line; its id prevents a second one."""
     return {"_id": f"{order_id}:{sku}:{kind}", "sku": sku, "kind": kind, "qty": qty, "reason": order_id, "at": at}
-
-
-def sell_available_steps(order_id: str, items: Sequence[Line], at: datetime) -> list[Step]:
-    """Return the steps that sell available units, for a cart whose reservations were returned."""
-    steps = []
-    for line in items:
-        sku, qty = line["sku"], line["qty"]
-        steps.append(stock_step(sku, qty, "qty", "sold", shortage(sku, qty)))
-        steps.append(movement_step(order_movement(order_id, sku, "sold", -qty, at)))
-    return steps
 
 
 def payment_step(payment: Payment, change: Mapping[str, Any]) -> Step:
@@ -227,5 +205,5 @@ def payment_step(payment: Payment, change: Mapping[str, Any]) -> Step:
         payment["_id"],
         guard={"state": payment["state"]},
         give={"$set": dict(change)},
-        refused=lambda _: Stale("the payment attempt has changed"),
+        refused=stale("the payment attempt has changed"),
     )

@@ -11,16 +11,15 @@ from pymongo.errors import DuplicateKeyError
 from pymongo.read_preferences import Primary, _ServerMode
 
 from squinney import checks
-from squinney.clock import Clock, utcnow
 from squinney.commerce.carts import queries as cart_queries
+from squinney.commerce.carts.rules import added_id_of
 from squinney.commerce.catalog import imports, queries, search, subtree
-from squinney.commerce.catalog.documents import Product
 from squinney.commerce.catalog.imports import Existing, Report
-from squinney.commerce.catalog.products import TYPES, product_from
-from squinney.commerce.catalog.removed_stock import retry_while_busy, unmark
+from squinney.commerce.catalog.products import TYPES, Product, new_product, product_from
 from squinney.commerce.catalog.search import Filters
 from squinney.commerce.categories import queries as category_queries
 from squinney.commerce.categories.tree import unknown_categories
+from squinney.commerce.documents import COUNTS, MOST_REMOVED_IDS
 from squinney.commerce.errors import ProductReserved, UnknownProduct
 from squinney.errors import Conflict, Invalid, SquinneyError
 from squinney.mongo.connect import operation, seconds_left
@@ -45,13 +44,11 @@ class Catalog:
         types: Mapping[str, type[BaseModel]] = TYPES,
         read_preference: _ServerMode | None = None,
         transactions: Transactions | None = None,
-        clock: Clock = utcnow,
     ) -> None:
         self._db = pinned(db)
         self._reading: Db = self._db.with_options(read_preference=read_preference or Primary())
         self._types = dict(types)
         self._transactions = transactions or Transactions(db)
-        self._clock = clock
 
     def register(self, type_name: str, model: type[BaseModel]) -> None:
         """Validate the details of this product type with the model from now on."""
@@ -63,23 +60,24 @@ class Catalog:
     def add(self, product: Mapping[str, Any], *, key: str | Key | None = None) -> Product:
         """Add a product, once per `key`; `_id` is its SKU. The savings are computed from the prices.
 
-        Atomic: one transaction inserts the product and, if it was removed before, makes its stock sellable again.
+        Atomic: one insert; with a key, in one transaction with the key's record.
         After a crash: nothing is left.
-        Raises: `Invalid`, `AlreadyExists`, `Busy`; with a key also `KeyReused`.
+        Raises: `Invalid`, `AlreadyExists`; with a key also `KeyReused` and `Busy`.
         """
-        stored = {**product_from(product, self._types), "version": 1}
-        arguments = {"product": stored}
+        given = product_from(product, self._types)
 
-        def insert(session: ClientSession) -> Product:
+        def insert(session: ClientSession | None = None) -> Product:
+            stored = new_product(given)
             self._require_categories(stored["category_ids"], session)
             self._db["products"].insert_one(dict(stored), session=session)
-            unmark(self._db, stored["_id"], session)
             return stored
 
         try:
-            return retry_while_busy(lambda: once(self._db, "product add", insert, key=key, arguments=arguments))
+            if key is None:
+                return insert()
+            return once(self._db, "product add", insert, key=key, arguments={"product": given})
         except DuplicateKeyError as error:
-            raise AlreadyExists(f"product {stored['_id']} exists already", sku=stored["_id"]) from error
+            raise AlreadyExists(f"product {given['_id']} exists already", sku=given["_id"]) from error
 
     def _require_categories(self, category_ids: Iterable[str], session: ClientSession | None = None) -> None:
         if unknown := unknown_categories(self._db, category_ids, session):
@@ -93,13 +91,12 @@ class Catalog:
         """
         checks.identifier(sku, "sku")
         checks.integer(expected_version, "expected_version", least=1, most=checks.INT64_MAX - 1)
-        stored = {**product_from({**product, "_id": sku}, self._types), "version": expected_version + 1}
+        given = product_from({**product, "_id": sku}, self._types)
         self._require_version(found := self._get(self._db, sku), expected_version)
-        self._require_categories(set(stored["category_ids"]) - set(found.get("category_ids", [])))
-        if not self._store(stored, expected_version):
-            self._require_version(self._get(self._db, sku), expected_version)
-            raise Busy(f"another operation is changing product {sku}; try again", sku=sku)
-        return stored
+        if stored := self._store(given, found):
+            return stored
+        self._require_version(self._get(self._db, sku), expected_version)
+        raise Busy(f"another operation is changing product {sku}; try again", sku=sku)
 
     def _require_version(self, found: Product, expected: int) -> None:
         if found["version"] != expected:
@@ -120,39 +117,44 @@ class Catalog:
         tries = Tries(seconds_left() / 2)
         while True:
             found = self._get(self._db, sku)
-            version = found["version"]
             if expected_version is not None:
                 self._require_version(found, expected_version)
             named = {**found, "properties": attributes.mapping(found.get("properties", []))}
-            stored = {**product_from(_merged(named, changes), self._types), "version": version + 1}
-            self._require_categories(set(stored["category_ids"]) - set(found.get("category_ids", [])))
-            if self._store(stored, version):
+            if stored := self._store(product_from(_merged(named, changes), self._types), found):
                 return stored
             tries.pause()
 
-    def _store(self, stored: Product, version: int) -> bool:
-        where = {"_id": stored["_id"], "version": version, "txn_lock": None}
-        return self._db["products"].replace_one(where, stored).matched_count > 0
+    def _store(self, given: Product, found: Product) -> Product | None:
+        """Replace the product that was found; return None if it has changed since, or an operation holds it."""
+        self._require_categories(set(given["category_ids"]) - set(found.get("category_ids", [])))
+        added_id = found.get("added_id")
+        stored = {**given, "version": found["version"] + 1, "added_id": added_id}
+        where = {"_id": found["_id"], "version": found["version"], "added_id": added_id, "txn_lock": None}
+        return stored if self._db["products"].replace_one(where, stored).matched_count else None
 
     @operation()
     def remove(self, sku: str) -> None:
         """Remove a product that is in no cart. Its stock is kept, but can no longer be reserved.
 
-        Atomic: one `Transactions` run deletes the product and marks its stock as removed.
+        Atomic: one `Transactions` run deletes the product and notes its `added_id` in the stock. A product added later
+        under the same SKU has another id, so its stock can be reserved.
         After a crash: in native mode nothing is left; in two-phase mode `recover-transactions` settles the run.
         Raises: `UnknownProduct`, `ProductReserved`, `Busy`, `Unavailable`.
         """
-        self._get(self._db, sku)
         self._transactions.run("remove product", lambda: self._removal_plan(sku))
 
     def _removal_plan(self, sku: str) -> Plan:
-        at = self._clock()
-        nothing = {"received": 0, "adjusted": 0, "qty": 0, "carted": 0, "sold": 0, "txns": [], "removed_at": at}
+        product = self._get(self._db, sku)
+        guard = {"added_id": product.get("added_id")}
+        removal = Step("products", sku, guard=guard, delete=True, refused=lambda _: Stale("the product was removed"))
+        removed = {"removed_ids": [added_id_of(product)]}
         if self._db["stock"].find_one(cart_queries.STOCK(sku=sku), {"_id": 1}) is None:
-            mark = Step("stock", sku, insert=nothing, refused=lambda _: Stale("the product has stock now"))
+            nothing = {**dict.fromkeys(COUNTS, 0), "txns": [], **removed}
+            note = Step("stock", sku, insert=nothing, refused=lambda _: Stale("the product has stock now"))
         else:
-            mark = Step("stock", sku, guard={"carted": 0}, give={"$set": {"removed_at": at}}, refused=_reserved(sku))
-        return Plan([Step("products", sku, delete=True, refused=UnknownProduct), mark])
+            push = {"removed_ids": {"$each": removed["removed_ids"], "$slice": -MOST_REMOVED_IDS}}
+            note = Step("stock", sku, guard={"carted": 0}, give={"$push": push}, refused=_reserved(sku))
+        return Plan([removal, note])
 
     @operation(reads_only=True)
     def get(self, sku: str) -> Product:
@@ -288,9 +290,8 @@ class Catalog:
         `existing` selects what happens to a product that exists: `refuse` reports its line as bad, `skip` keeps the
         product, `replace` replaces it. `progress` is called with the number of lines read so far.
 
-        Atomic: each product separately; then the stock of each product that was removed before is made sellable again.
-        After a crash: some products are missing, and the stock of others may still be marked as removed; run it again
-        with `skip`.
+        Atomic: each product separately.
+        After a crash: some products are missing; run it again with `skip`.
         Raises: `Invalid`, `Unavailable`.
         """
         return imports.import_products(self._db, lines, self._types, existing=existing, progress=progress)

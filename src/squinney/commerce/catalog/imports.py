@@ -11,18 +11,15 @@ from pydantic import BaseModel
 from pymongo import InsertOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
-from squinney.commerce.catalog.documents import Product
-from squinney.commerce.catalog.products import product_from
-from squinney.commerce.catalog.removed_stock import unmark_existing
+from squinney.commerce.catalog.products import Product, new_product, product_from
 from squinney.commerce.categories.tree import unknown_categories
-from squinney.errors import Invalid
+from squinney.errors import Invalid, Unavailable
 from squinney.mongo.connect import operation
-from squinney.mongo.schema import Db
+from squinney.mongo.schema import DUPLICATE_KEY, Db
 
 Existing = Literal["refuse", "skip", "replace"]
 BATCH = 1_000
 MOST_REPORTED = 10_000
-DUPLICATE_KEY = 11000
 
 Row = tuple[int, Product]
 
@@ -60,10 +57,11 @@ def import_products(
     number = 0
     for number, line in enumerate(lines, start=1):
         product = _parsed(line, number, types, report)
-        if product is not None and product["_id"] in batch:
+        if product is None:
+            continue
+        if product["_id"] in batch:
             _write(db, batch, existing, report)
-        if product is not None:
-            batch[product["_id"]] = (number, product)
+        batch[product["_id"]] = (number, product)
         if len(batch) >= BATCH:
             _write(db, batch, existing, report)
             if progress:
@@ -79,7 +77,7 @@ def _parsed(line: str | bytes, number: int, types: Mapping[str, type[BaseModel]]
     if not line.strip():
         return None
     try:
-        return {**product_from(json.loads(line), types), "version": 1}
+        return new_product(product_from(json.loads(line), types))
     except (ValueError, RecursionError) as error:
         report.refuse(number, f"not JSON: {error}" if isinstance(error, ValueError) else "nested too deeply")
     except Invalid as error:
@@ -97,7 +95,6 @@ def _write(db: Db, batch: dict[str, Row], existing: Existing, report: Report) ->
     # Two upserts of a new product can collide; the retry then finds the product that the other one inserted.
     for number, product in _send(db, collided, existing, report):
         report.refuse(number, f"product {product['_id']} is being removed")
-    unmark_existing(db, [product["_id"] for _, product in rows])
 
 
 def _in_known_categories(db: Db, rows: list[Row], report: Report) -> list[Row]:
@@ -131,12 +128,15 @@ def _request(product: Product, existing: Existing) -> InsertOne[Product] | Updat
     if existing != "replace":
         return InsertOne(product)
     version = {"$add": [{"$ifNull": ["$version", 0]}, 1]}
-    replaced = {"$mergeObjects": [{"$literal": product}, {"version": version}]}
+    kept = {"version": version, "added_id": {"$ifNull": ["$added_id", product["added_id"]]}}
+    replaced = {"$mergeObjects": [{"$literal": product}, kept]}
     return UpdateOne({"_id": product["_id"], "txn_lock": None}, [{"$replaceWith": replaced}], upsert=True)
 
 
 def _count_errors(error: BulkWriteError, rows: list[Row], existing: Existing, report: Report) -> list[Row]:
     details: Mapping[str, Any] = error.details or {}
+    if details.get("writeConcernErrors"):
+        raise Unavailable("too few members have confirmed the products", outcome_unknown=True) from error
     report.imported += details.get("nInserted", 0) + details.get("nUpserted", 0)
     report.replaced += details.get("nMatched", 0)
     collided = []

@@ -11,19 +11,21 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from squinney import checks
-from squinney.commerce.catalog.documents import Product
 from squinney.commerce.catalog.words import folded, parts_of
 from squinney.commerce.documents import CURRENCY, MOST_PRICE
 from squinney.errors import Invalid
 from squinney.mongo.problems import MALFORMED
 from squinney.patterns import attributes
+from squinney.patterns.ids import new_id
 from squinney.transactions import PROTOCOL_FIELDS
+
+Product = dict[str, Any]
 
 SCHEMA_VERSION = 2  # since 2, titles are sorted without accents, and texts without spaces are searchable
 LARGEST_DETAILS = 200_000
 DEEPEST_DETAILS = 8
 TEXT_LANGUAGE = "text_language"  # the text index reads a language from this field, so details may have a `language`
-COMPUTED = {"title_lower", "title_parts", "version", "schema_version", *PROTOCOL_FIELDS}
+COMPUTED = {"title_lower", "title_parts", "version", "schema_version", "added_id", *PROTOCOL_FIELDS}
 
 
 def _without_nul(value: str) -> str:
@@ -177,6 +179,11 @@ def product_from(given: Any, types: Mapping[str, type[BaseModel]] = TYPES) -> Pr
         "properties": _pairs(common.properties),
         "schema_version": SCHEMA_VERSION,
     }
+
+
+def new_product(given: Product) -> Product:
+    """Return the first version of a product. Its `added_id` differs from those of removed products with this SKU."""
+    return {**given, "version": 1, "added_id": new_id()}
 
 
 def damage_of(product: Any) -> str | None:

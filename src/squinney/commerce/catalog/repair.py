@@ -8,7 +8,7 @@ from pymongo import UpdateOne
 
 from squinney.commerce import problem_queries as queries
 from squinney.commerce.catalog.products import SCHEMA_VERSION, damage_of, title_fields
-from squinney.commerce.catalog.search import EVERY_PRODUCT, OUTDATED
+from squinney.commerce.catalog.search import OUTDATED
 from squinney.mongo.problems import Check
 from squinney.mongo.schema import Db, Document
 
@@ -16,7 +16,7 @@ BATCH = 1_000
 
 
 def _damaged(db: Db) -> Iterator[Document]:
-    for product in EVERY_PRODUCT.find(db):
+    for product in db["products"].find():
         if why := damage_of(product):
             yield {"_id": product["_id"], "why": why[:200]}
 

@@ -8,7 +8,9 @@ that would need two array fields in one index, or a sort in memory, is refused; 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from squinney import checks
@@ -19,7 +21,6 @@ from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Document, Index
 from squinney.patterns import attributes, paging
 from squinney.patterns.attributes import Range, Value
-from squinney.transactions import visible
 
 TITLE, PRICE, DISCOUNT, DATE = "title_lower", "pricing.retail", "pricing.pct_savings", "details.issue_date"
 SORTS: Mapping[str, tuple[str, int]] = {
@@ -268,22 +269,12 @@ EXAMPLES: Mapping[str, Any] = {
 
 def combinations() -> Iterator[tuple[Filters, str]]:
     """Yield every combination of filters and sort order that `find` allows, with example values."""
-    for anchor in SERVED:
-        for with_type in (False, True) if anchor not in ("", "type") else (anchor == "type",):
-            names = [anchor] if anchor not in ("", "type") else []
-            names += ["type"] if with_type else []
-            for range_ in (None, *RANGES):
-                yield from _sorted_combinations([*names, range_] if range_ else names)
-
-
-def _sorted_combinations(names: list[str]) -> Iterator[tuple[Filters, str]]:
-    filters = Filters(**{name: EXAMPLES[name] for name in names})
-    for sort in SORTS:
-        try:
-            query_for(filters, sort)
-        except Invalid:
-            continue
-        yield filters, sort
+    for names in product(["", *ARRAYS, "properties"], ["", "type"], ["", *RANGES]):
+        filters = Filters(**{name: EXAMPLES[name] for name in names if name})
+        for sort in SORTS:
+            with suppress(Invalid):
+                query_for(filters, sort)
+                yield filters, sort
 
 
 def in_categories(category_ids: Sequence[str], sort: str, more: Mapping[str, Any] = {}) -> Query:
@@ -295,13 +286,6 @@ def in_categories(category_ids: Sequence[str], sort: str, more: Mapping[str, Any
     return _browse_query("categories", where, sort, _index("category", SORTS[sort][0]).name)
 
 
-EVERY_PRODUCT = Query(
-    "commerce.every-product",
-    "products",
-    where=lambda: visible({}),
-    routing="broadcast",
-    reason="find_problems() reads all products",
-)
 OUTDATED = Query(
     "commerce.outdated",
     "products",

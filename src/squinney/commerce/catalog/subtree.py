@@ -5,12 +5,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from itertools import chain, islice
 from typing import Any
 
 from squinney import checks
 from squinney.commerce.catalog import search
-from squinney.commerce.catalog.documents import Product
+from squinney.commerce.catalog.products import Product
 from squinney.commerce.categories import queries
 from squinney.commerce.errors import UnknownCategory
 from squinney.errors import Invalid
@@ -22,6 +23,7 @@ from squinney.patterns.paging import Page
 
 # The server merges up to 200 index ranges in order, and sorts more in memory. Equality with null needs two ranges.
 CATEGORIES_AT_ONCE = 50
+SORTED_TYPES = (int | float, str, datetime)
 
 
 def ids_below(db: Db, slug: str) -> list[str]:
@@ -89,9 +91,11 @@ def queries_after(query: Query, last: Document | None) -> list[Query]:
     return [ties, replace(query, where=lambda: {**query(), field: beyond})]
 
 
-def _sort_key(product: Mapping[str, Any], field: str) -> tuple[bool, Any, str]:
+def _sort_key(product: Mapping[str, Any], field: str) -> tuple[int, Any, str]:
+    # The server sorts by type first: a damaged product may have a value that cannot be compared with the others.
     value = value_at(product, field)
-    return value is not None, value if value is not None else 0, str(product["_id"])
+    rank = next((rank for rank, kind in enumerate(SORTED_TYPES, start=1) if isinstance(value, kind)), 0)
+    return rank, value if rank else 0, str(product["_id"])
 
 
 def _distinct(products: Iterator[Product]) -> Iterator[Product]:

@@ -11,14 +11,13 @@ from squinney import checks
 from squinney.commerce.categories import queries
 from squinney.commerce.categories.documents import CATEGORY_COLLECTIONS, CATEGORY_TREE, MOST_DEPTH, Ancestor, Category
 from squinney.commerce.categories.imports import add_paths
-from squinney.commerce.categories.tree import change_tree, remove_from_products, slug_for
+from squinney.commerce.categories.tree import change_tree, new_category, remove_from_products
 from squinney.commerce.errors import CategoryNotEmpty, DepthLimit, UnknownCategory
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.prepared import require_unique
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
 from squinney.transactions import Key
 
@@ -121,16 +120,12 @@ class Categories:
         require_unique(self._db, "categories", CATEGORY_COLLECTIONS)
 
         def change(session: ClientSession) -> Category:
+            def is_taken(made_slug: str) -> bool:
+                return self._find(made_slug, session) is not None
+
             above = None if parent is None else self._get(parent, session)
-            category: Category = {
-                "_id": (category_id := new_id()),
-                "slug": slug or self._free_slug(name, category_id, session),
-                "name": name,
-                "parent": above["_id"] if above else None,
-                "ancestors": cast(list[Ancestor], CATEGORY_TREE.under(above)),
-                "position": self._count(above["_id"] if above else None, session),
-                "version": 1,
-            }
+            position = self._count(above["_id"] if above else None, session)
+            category = new_category(name, slug, above, position, is_taken=is_taken)
             self._require_depth(len(category["ancestors"]))
             self._db["categories"].insert_one(dict(category), session=session)
             return category
@@ -225,22 +220,19 @@ class Categories:
     # ---- inside a transaction ----
 
     def _get(self, slug: str, session: ClientSession | None) -> Category:
-        checks.text(slug, "slug", least=1, most=100)
-        found = self._db["categories"].find_one(queries.CATEGORY(slug=slug), session=session)
+        found = self._find(checks.text(slug, "slug", least=1, most=100), session)
         if found is None:
             raise UnknownCategory(f"there is no category {slug}", slug=slug)
         return cast(Category, found)
+
+    def _find(self, slug: str, session: ClientSession | None) -> Document | None:
+        return self._db["categories"].find_one(queries.CATEGORY(slug=slug), session=session)
 
     def _count(self, parent_id: str | None, session: ClientSession, *, without: str = "") -> int:
         """Return the number of children, read from the last position, because positions have no gaps."""
         where = {**queries.CHILDREN(parent=parent_id), "_id": {"$ne": without}}
         last = self._db["categories"].find_one(where, {"position": 1}, sort=[("position", -1)], session=session)
         return int(last["position"]) + 1 if last else 0
-
-    def _free_slug(self, name: str, category_id: str, session: ClientSession) -> str:
-        slug = slug_for(name) or category_id
-        taken = self._db["categories"].find_one(queries.CATEGORY(slug=slug), {"_id": 1}, session=session)
-        return f"{slug[:90]}-{category_id[-8:]}" if taken else slug
 
     def _deepest(self, node: Category, session: ClientSession) -> int:
         found = next(self._db["categories"].aggregate(queries.DEEPEST(node_id=node["_id"]), session=session), None)

@@ -10,12 +10,10 @@ from pymongo.client_session import ClientSession
 
 from squinney import checks
 from squinney.commerce.categories import queries
-from squinney.commerce.categories.documents import CATEGORY_TREE
-from squinney.commerce.categories.tree import change_tree, slug_for
+from squinney.commerce.categories.tree import change_tree, new_category
 from squinney.commerce.errors import DepthLimit
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.ids import new_id
 
 BATCH = 1_000
 
@@ -72,16 +70,7 @@ class _TreeInMemory:
             parent = found
 
     def _new(self, name: str, parent: Document | None) -> Document:
-        category_id = new_id()
-        slug = slug_for(name) or category_id
-        node = {
-            "_id": category_id,
-            "slug": f"{slug[:90]}-{category_id[-8:]}" if slug in self._slugs else slug,
-            "name": name,
-            "parent": parent["_id"] if parent else None,
-            "ancestors": CATEGORY_TREE.under(parent),
-            "position": self._counts.get(parent["_id"] if parent else None, 0),
-            "version": 1,
-        }
+        position = self._counts.get(parent["_id"] if parent else None, 0)
+        node = dict(new_category(name, None, parent, position, is_taken=self._slugs.__contains__))
         self._remember(node)
         return node

@@ -71,11 +71,6 @@ def repair(db: Db) -> Counter[str]:
     return Counter(change_tree(db, lambda session: _repair_tree(db, session)))
 
 
-def _reopen_stock(db: Db, stock: Document) -> int:
-    where = {"_id": stock["_id"], "removed_at": stock["removed_at"], "txn_lock": None}
-    return db["stock"].update_one(where, {"$unset": {"removed_at": ""}}).modified_count
-
-
 CHECKS = [
     Check(
         "unknown-category-id",
@@ -84,13 +79,6 @@ CHECKS = [
         repair=lambda db, unknown: remove_from_products(db, [unknown["_id"]]),
         counted_as="products set",
         collection="categories",
-    ),
-    Check(
-        "removed-stock",
-        queries.REMOVED_BUT_SOLD,
-        "product {_id} exists, but its stock is marked as removed",
-        repair=_reopen_stock,
-        counted_as="stocks reopened",
     ),
 ]
 

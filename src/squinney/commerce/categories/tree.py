@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError
 
+from squinney.commerce.categories.documents import CATEGORY_TREE, Ancestor, Category
 from squinney.commerce.categories.queries import CATEGORIES_BY_ID
 from squinney.commerce.errors import SlugTaken
 from squinney.mongo.schema import Db
+from squinney.patterns.ids import new_id
 from squinney.transactions import Key, once
 
 T = TypeVar("T")
@@ -24,6 +26,25 @@ def slug_for(name: str) -> str:
     """Return a slug of the name's ASCII letters and digits; empty if the name has none."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:100].strip("-")
+
+
+def new_category(
+    name: str, slug: str | None, parent: Mapping[str, Any] | None, position: int, *, is_taken: Callable[[str], object]
+) -> Category:
+    """Return a new category below `parent`. Without a slug, it is made from the name, with a suffix if it is taken."""
+    category_id = new_id()
+    if slug is None:
+        slug = slug_for(name) or category_id
+        slug = f"{slug[:90]}-{category_id[-8:]}" if is_taken(slug) else slug
+    return {
+        "_id": category_id,
+        "slug": slug,
+        "name": name,
+        "parent": parent["_id"] if parent else None,
+        "ancestors": cast(list[Ancestor], CATEGORY_TREE.under(parent)),
+        "position": position,
+        "version": 1,
+    }
 
 
 def change_tree(

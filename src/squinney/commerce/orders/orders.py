@@ -25,7 +25,7 @@ from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.transactions import Key, Plan, Stale, Step, Transactions, once
+from squinney.transactions import Key, Plan, Step, Transactions, once
 
 log = logging.getLogger(__name__)
 
@@ -252,7 +252,8 @@ class Orders:
         if payment["state"] != "captured":
             raise OrderFixed(f"the payment of the order is {payment['state']}, not captured", order_id=order_id)
         refund_due = {"state": "refunding", "refunding_at": self._clock()}
-        return Plan([order_step(order, {"status": "cancelling"}), cart_rules.payment_step(payment, refund_due)])
+        cancelling = cart_rules.status_step("orders", order, {"status": "cancelling"})
+        return Plan([cancelling, cart_rules.payment_step(payment, refund_due)])
 
     def refund(self, payment: Payment, *, payments: PaymentGateway | None = None) -> None:
         """Refund a payment in state `refunding`, and restock its order, if there is one.
@@ -303,7 +304,7 @@ class Orders:
             status = ORDER_STATUS[found["state"]]
             if order and order["status"] == status and order["payment_id"] == payment["_id"]:
                 cancelled = cast(Order, order)
-                steps.append(order_step(cancelled, {"status": "cancelled"}))
+                steps.append(cart_rules.status_step("orders", cancelled, {"status": "cancelled"}))
                 steps += rules.restock_steps(cancelled, self._clock())
             return Plan(steps)
 
@@ -320,17 +321,6 @@ class Orders:
         where = {"_id": order_id, **deletable, "txn_stub": None, "txn_lock": None}
         if not self._db["orders"].delete_one(where).deleted_count:
             raise order_fixed(self.get(order_id))
-
-
-def order_step(order: Order, change: Mapping[str, Any]) -> Step:
-    """Return the step that changes the order if its status and version are still those that were read."""
-    return Step(
-        "orders",
-        order["_id"],
-        guard={"status": order["status"], "version": order["version"]},
-        give={"$set": dict(change), "$inc": {"version": 1}},
-        refused=lambda _: Stale("the order has changed"),
-    )
 
 
 def _refund_unconfirmed(payment: Payment) -> PaymentUnsettled:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from squinney.commerce.carts.documents import Cart, Payment
-from squinney.commerce.carts.rules import movement_step, order_movement, stock_step
+from squinney.commerce.carts.rules import movement_step, order_movement, stale, stock_step
 from squinney.commerce.orders.documents import Order
 from squinney.commerce.orders.payments import Attempt
-from squinney.transactions import Stale, Step
+from squinney.transactions import Step
 
 
 def restock_steps(order: Order, at: datetime) -> list[Step]:
@@ -16,7 +16,7 @@ def restock_steps(order: Order, at: datetime) -> list[Step]:
     steps = []
     for line in order["items"]:
         sku, qty = line["sku"], line["qty"]
-        steps.append(stock_step(sku, qty, "sold", "qty", lambda _: Stale("the stock has fewer sold units")))
+        steps.append(stock_step(sku, qty, "sold", "qty", stale("the stock has fewer sold units")))
         steps.append(movement_step(order_movement(order["_id"], sku, "restocked", qty, at)))
     return steps
 

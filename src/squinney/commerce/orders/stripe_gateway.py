@@ -58,32 +58,33 @@ class StripeGateway:
             confirmed = self._stripe.v1.payment_intents.confirm(intent.id, params, options)
         except stripe.CardError as error:
             # Cancel the declined intent, because it could still be confirmed again.
-            charge = self.cancel(Attempt(key, amount, currency, intent.id))
+            charge = self._cancel(intent.id)
             reason = str(error.user_message or "the card was declined")
             return Charge("declined", intent.id, reason) if charge.state == "cancelled" else charge
         except stripe.InvalidRequestError:  # the intent was cancelled in the meantime, or is confirmed already
-            return self.status(Attempt(key, amount, currency, intent.id))
+            return self._retrieve(intent.id)
         return _charge(confirmed)
 
     def status(self, attempt: Attempt) -> Charge:
         """Return the state of the intent."""
+        return self._ask(attempt, self._retrieve)
+
+    def cancel(self, attempt: Attempt) -> Charge:
+        """Cancel the intent; create it first if no id was noted."""
+        return self._ask(attempt, self._cancel)
+
+    def _ask(self, attempt: Attempt, question: Callable[[str], Charge]) -> Charge:
         try:
-            intent_id = self._intent_id(attempt)
+            return question(self._intent_id(attempt))
         except _NotCreated as refused:
             return Charge("declined", reason=str(refused))
-        return self._retrieve(intent_id)
 
     def _retrieve(self, intent_id: str) -> Charge:
         # A refunded intent still has the status `succeeded`; only its charge shows the refund.
         params: Any = {"expand": ["latest_charge"]}
         return _charge(self._stripe.v1.payment_intents.retrieve(intent_id, params))
 
-    def cancel(self, attempt: Attempt) -> Charge:
-        """Cancel the intent; create it first if no id was noted."""
-        try:
-            intent_id = self._intent_id(attempt)
-        except _NotCreated as refused:
-            return Charge("declined", reason=str(refused))
+    def _cancel(self, intent_id: str) -> Charge:
         try:
             return _charge(self._stripe.v1.payment_intents.cancel(intent_id))
         except stripe.InvalidRequestError:  # the intent is already captured or cancelled

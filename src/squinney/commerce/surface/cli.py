@@ -18,6 +18,7 @@ from rich.tree import Tree
 
 from squinney.commerce.carts.documents import Cart
 from squinney.commerce.carts.rules import total
+from squinney.commerce.documents import COUNTS
 from squinney.commerce.jobs import CART_SECONDS, STALLED_SECONDS
 from squinney.commerce.surface import cli_lists
 from squinney.commerce.surface.cli_lists import service, trail
@@ -99,7 +100,7 @@ def stock(
     key: KeyOption = None,
     as_json: Json = False,
 ) -> None:
-    """Show the stock of a SKU and its history; first receive or adjust units if requested."""
+    """Show the stock of a SKU and its 20 latest changes; first receive or adjust units if requested."""
     if receive and adjust:
         raise Invalid("use --receive or --adjust, not both", field="adjust")
     with open_systems(context) as systems:
@@ -112,8 +113,7 @@ def stock(
     if as_json:
         print_json({"stock": level, "movements": history})
         return
-    counts = ("received", "adjusted", "qty", "carted", "sold")
-    print_line(f"{sku}: " + ", ".join(f"{name} {level[name]}" for name in counts))
+    print_line(f"{sku}: " + ", ".join(f"{name} {level[name]}" for name in COUNTS))
     table = Table("at", "kind", Column("units", justify="right"), "reason")
     for move in history:
         table.add_row(f"{move['at']:%Y-%m-%d %H:%M:%S}", move["kind"], str(move["qty"]), move["reason"])

@@ -11,8 +11,9 @@ from squinney.commerce import breadcrumbs
 from squinney.commerce.orders.documents import Order
 from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid
-from squinney.http.commands import Cursor, Json, Limit, open_systems, print_json, print_line, print_page, print_result
+from squinney.http.commands import Cursor, Json, Limit, open_systems, print_page, print_result
 from squinney.patterns.money import formatted
+from squinney.patterns.paging import all_items
 from squinney.system import Assembled
 
 app = typer.Typer()
@@ -82,12 +83,8 @@ def product(context: typer.Context, sku: str, as_json: Json = False) -> None:
     with open_systems(context) as systems:
         found = service(systems, "catalog").get_with_categories(sku)
         level = service(systems, "inventory").levels([sku]).get(sku)
-    if as_json:
-        print_json({**found, "stock": level})
-        return
     pricing = found["pricing"]
-    print_line(f"{found['_id']}: {found['title']}")
-    lines = [
+    fields = [
         ("Type", found["type"]),
         ("Price", formatted(pricing["retail"], pricing["currency"])),
         ("Available", str(level["qty"] if level else 0)),
@@ -96,9 +93,8 @@ def product(context: typer.Context, sku: str, as_json: Json = False) -> None:
         *labelled(found["details"]),
         *((pair["n"], readable(pair["v"])) for pair in found["properties"]),
     ]
-    for name, text in lines:
-        if text:
-            print_line(f"  {name}: {text}")
+    lines = [f"{found['_id']}: {found['title']}", *(f"  {name}: {text}" for name, text in fields if text)]
+    print_result({**found, "stock": level}, "\n".join(lines), as_json)
 
 
 # ---- orders ----
@@ -142,12 +138,15 @@ def cancel_order(context: typer.Context, order_id: str, as_json: Json = False) -
 
 
 def _show_order(found: Any, as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
-    print_line(f"{found['_id']}: {found['status']}, {formatted(found['total'], found['currency'])}")
-    for line in found["items"]:
-        print_line(f"  {line['qty']} x {line['sku']} {line['title']} at {formatted(line['price'], found['currency'])}")
+    currency = found["currency"]
+    lines = [
+        f"{found['_id']}: {found['status']}, {formatted(found['total'], currency)}",
+        *(
+            f"  {line['qty']} x {line['sku']} {line['title']} at {formatted(line['price'], currency)}"
+            for line in found["items"]
+        ),
+    ]
+    print_result(found, "\n".join(lines), as_json)
 
 
 @app.command()
@@ -184,16 +183,13 @@ def add_category(
 
 @app.command()
 def category(context: typer.Context, slug: Slug, as_json: Json = False) -> None:
-    """Show a category with its ancestors and children."""
+    """Show a category with its ancestors and all its children."""
     with open_systems(context) as systems:
         tree = service(systems, "categories")
-        found, children = tree.get(slug), tree.children(slug, limit=200).items
-    if as_json:
-        print_json({**found, "children": children})
-        return
-    print_line(f"{trail(found)} (id {found['_id']})")
-    for child in children:
-        print_line(f"  {child['slug']}: {child['name']}")
+        found = tree.get(slug)
+        children = list(all_items(lambda cursor: tree.children(slug, cursor=cursor, limit=1_000)))
+    lines = [f"{trail(found)} (id {found['_id']})", *(f"  {child['slug']}: {child['name']}" for child in children)]
+    print_result({**found, "children": children}, "\n".join(lines), as_json)
 
 
 @app.command()

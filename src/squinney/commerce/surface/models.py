@@ -179,7 +179,7 @@ class CategoryModel(BaseModel):
         return {**stored, "parent_id": stored["parent"], "parent": above}
 
 
-StockModel = model_of(Stock, without=["txns", "removed_at"])
+StockModel = model_of(Stock, without=["txns", "removed_ids"])
 MovementModel = model_of(Movement)
 CartModel = model_of(Cart, without=["attempt", "key", "txns"])
 OrderModel = model_of(Order, items=list[dict[str, Any]])

@@ -22,7 +22,7 @@ from squinney.commerce.surface.damage import (
     valid_levels,
 )
 from squinney.commerce.surface.dependencies import Shop, ShopDep
-from squinney.commerce.surface.wording import labelled, readable
+from squinney.commerce.surface.wording import labelled, readable, whole_number
 from squinney.errors import Invalid, SquinneyError
 from squinney.http.dependencies import assembled
 from squinney.http.pages import render, without_damaged
@@ -220,14 +220,10 @@ def add_item(request: Request, shop: ShopDep, sku: Text, key: Text, qty: Text = 
         product = shop.catalog.get(sku)
         require_valid("product", product)
         cart = _open_or_new_cart(request, shop.carts, product["pricing"]["currency"], key)
-        shop.carts.add_item(cart["_id"], sku, _quantity(qty), key=Key(key, f"web:{cart['_id']}"))
+        shop.carts.add_item(cart["_id"], sku, whole_number(qty, "qty"), key=Key(key, f"web:{cart['_id']}"))
     except SquinneyError as error:
         return _render_product(request, shop, sku, error=error)
     return _set_cart_cookie(request, RedirectResponse("/shop/cart", status_code=303), cart["_id"])
-
-
-def _quantity(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else -1
 
 
 def _cart_id(request: Request, carts: Carts) -> str:
@@ -263,7 +259,7 @@ def _render_cart(request: Request, shop: Shop, *, error: SquinneyError | None = 
 def set_quantity(request: Request, shop: ShopDep, sku: Text, qty: Text) -> Response:
     """Set the quantity of a line; 0 removes the line."""
     try:
-        shop.carts.set_quantity(_cart_id(request, shop.carts), sku, _quantity(qty))
+        shop.carts.set_quantity(_cart_id(request, shop.carts), sku, whole_number(qty, "qty"))
     except SquinneyError as error:
         return _render_cart(request, shop, error=error)
     return RedirectResponse("/shop/cart", status_code=303)

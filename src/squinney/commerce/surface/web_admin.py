@@ -12,10 +12,11 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from squinney.commerce import Catalog, UnknownOrder
-from squinney.commerce.catalog.documents import Product
+from squinney.commerce.catalog.products import Product
 from squinney.commerce.surface import web_admin_products
 from squinney.commerce.surface.damage import is_valid_order, is_valid_product, valid_levels
 from squinney.commerce.surface.dependencies import Shop, ShopDep
+from squinney.commerce.surface.wording import whole_number
 from squinney.errors import Invalid, SquinneyError
 from squinney.http.pages import render, return_path, without_damaged
 from squinney.http.permissions import needs
@@ -103,12 +104,10 @@ def change_stock(request: Request, shop: ShopDep, sku: Text, units: Text, key: T
     """Receive units, or write units off if `units` is negative."""
 
     def change() -> None:
-        if not units.removeprefix("-").isascii() or not units.removeprefix("-").isdigit() or len(units) > 13:
-            raise Invalid("units must be a whole number", field="units")
-        if int(units) > 0:
-            shop.inventory.receive(sku, int(units), reason=reason, key=Key(key, "web"))
+        if (number := whole_number(units, "units")) > 0:
+            shop.inventory.receive(sku, number, reason=reason, key=Key(key, "web"))
         else:
-            shop.inventory.adjust(sku, int(units), reason or "written off", key=Key(key, "web"))
+            shop.inventory.adjust(sku, number, reason or "written off", key=Key(key, "web"))
 
     return _done_or_error(request, shop, change, f"The stock of {sku} changed by {units}.")
 
@@ -125,9 +124,7 @@ def move_category(request: Request, shop: ShopDep, slug: Text, parent: Text = ""
     """Move a category; the page sends this form also after drag and drop."""
 
     def move() -> None:
-        if position and not (position.isascii() and position.isdigit() and len(position) < 9):
-            raise Invalid("position must be a whole number from 0 to 99999999", field="position")
-        shop.categories.move(slug, parent or None, int(position) if position else None)
+        shop.categories.move(slug, parent or None, whole_number(position, "position") if position else None)
 
     return _done_or_error(request, shop, move, f"“{slug}” was moved.")
 

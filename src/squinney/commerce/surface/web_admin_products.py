@@ -9,8 +9,7 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.commerce.catalog.documents import Product
-from squinney.commerce.catalog.products import TYPES
+from squinney.commerce.catalog.products import TYPES, Product
 from squinney.commerce.surface.damage import MOVEMENT, require_valid, valid_levels
 from squinney.commerce.surface.dependencies import Shop, ShopDep
 from squinney.commerce.surface.product_form import ProductForm, form_for, product_of

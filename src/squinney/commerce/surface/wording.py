@@ -1,12 +1,25 @@
-"""Formats stored details and values for people."""
+"""Formats stored details and values for people, and reads the numbers that people type."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from squinney.errors import Invalid
+
 SHOWN_SEPARATELY = ("genre", "issue_date")
+
+
+def whole_number(text: str, field: str) -> int:
+    """Return the number that a user typed.
+
+    Raises: `Invalid`.
+    """
+    if not re.fullmatch("-?[0-9]{1,12}", text):
+        raise Invalid(f"{field} must be a whole number", field=field)
+    return int(text)
 
 
 def labelled(details: Mapping[str, Any]) -> list[tuple[str, str]]:

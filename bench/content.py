@@ -154,7 +154,7 @@ def _raw_page(db: Db, node: Node, strategy: Strategy, at: Any) -> tuple[Callable
         where = {"node_id": node_id, "page": {"$gte": stored["page"]}}  # type: ignore[index]
         command = {"find": PAGES, "filter": where, "sort": {"page": 1}, "limit": 2}
         return lambda: list(db[PAGES].find(where, limit=2).sort("page", 1)), command
-    stages = queries.EMBEDDED_PAGE(node={"_id": node_id}, sort="_id", after=at["_id"], limit=51)
+    stages = queries.EMBEDDED_PAGE(node={"_id": node_id}, sort="_id", limit=51, bounds={"$gt": at["_id"]})
     return lambda: list(db[NODES].aggregate(stages)), {"aggregate": NODES, "pipeline": stages, "cursor": {}}
 
 

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from starlette.testclient import TestClient
+from tests.api.conftest import SECRET
 from tests.systems.content.feed_rules import broken_rules
 from tests.systems.content.pictures import jpeg, noise
 from tests.systems.content.test_render import dangers
@@ -16,6 +17,10 @@ from tests.systems.content.vectors import XSS
 from squinney import assembly
 from squinney.content.nodes import render
 from squinney.content.nodes.documents import MOST_TEXT
+from squinney.http.options import Options
+from squinney.mongo.embedded import Embedded
+from squinney.service.site import create_site
+from squinney.testing.commands import watched
 
 AUTHOR = {"id": "ada", "name": "Ada"}
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -88,6 +93,24 @@ def test_comments_follow_the_permissions_of_the_named_viewer(site: TestClient) -
     assert len(site.get("/api/comments/authors/ada/export", headers=ada).json()) == 2
     assert len(site.get("/api/comments/queue", headers=ada).json()["items"]) == 1
     assert site.delete(url, headers=ada).status_code == 204
+
+
+def test_a_persons_comments_take_as_many_queries_on_one_node_as_on_many(
+    site: TestClient, systems: assembly.Assembled, mongod: Embedded
+) -> None:
+    folder = create(site, "folder", type="folder", published=THEN)
+    with watched(mongod.uri, systems.db.name) as (db, commands):
+        again = TestClient(create_site(assembly.assemble(db), options=Options(secret=SECRET)), headers=site.headers)
+        taken = []
+        for number in range(4):
+            node = create(site, f"page-{number}", folder["id"], published=THEN)
+            said = {"author_id": "ada", "author_name": "Ada", "text": "mine"}
+            site.post(f"/api/comments/nodes/{node['id']}", json=said)
+            commands.sent.clear()
+            found = again.get("/api/comments/authors/ada", headers={"On-Behalf-Of": "zoe"}).json()["items"]
+            assert len(found) == number + 1
+            taken.append(sum(command.get("find") == "content.nodes" for _, command in commands.sent))
+    assert taken == [3] * 4, "for the epochs, for the nodes, and for the folder above them"
 
 
 def test_head_is_get_without_the_body(site: TestClient) -> None:

@@ -8,7 +8,6 @@ _GUARDS = "tests/systems/content/test_guards.py::"
 
 _rule = guards_of("squinney.content.nodes.rules", "tests/systems/content/test_nodes.py")
 _node = guards_of("squinney.content.nodes.nodes", "tests/systems/content/test_nodes.py")
-_move = guards_of("squinney.content.nodes.moving", "tests/systems/content/test_nodes.py")
 _sweep = guards_of("squinney.content.sweep", "tests/systems/content/test_photos.py")
 _comment = guards_of("squinney.content.comments.comments", "tests/systems/content/test_comments.py")
 _talk = guards_of("squinney.content.comments.discussions", "tests/systems/content/test_guards.py")
@@ -65,16 +64,16 @@ NODES = [
         "            if True:\n",
         "test_single_updates_follow_a_node_that_is_moved_meanwhile",
     ),
-    _move(
+    _node(
         "a node is not moved into itself",
         'if current["_id"] in [folder["_id"] for folder in folders]:',
         "if False:",
         "test_a_move_into_itself_or_onto_another_is_refused",
     ),
-    _move(
+    _node(
         "the depth of the tree is limited",
-        "        if depth > MOST_DEPTH:\n",
-        "        if False:\n",
+        "            if depth > MOST_DEPTH:\n",
+        "            if False:\n",
         "test_a_move_takes_no_tree_too_deep",
     ),
     _sweep(

@@ -59,9 +59,11 @@ def test_a_long_animation_is_made_smaller_and_one_too_long_refused(monkeypatch: 
     monkeypatch.setattr(animations, "MOST_PIXELS", 3_000)
     with pytest.raises(BadMedia, match="at most 3000 pixels in all; this has 3 frames of 40 x 30"):
         media.picture(io.BytesIO(moving("WEBP")))
+    monkeypatch.undo()
     monkeypatch.setattr(animations, "MOST_FRAMES", 2)
-    with pytest.raises(BadMedia, match="at most 2 frames"):
-        media.picture(io.BytesIO(moving("GIF")))
+    for kind in ("GIF", "WEBP", "PNG"):
+        with pytest.raises(BadMedia, match="at most 2 frames"):
+            media.picture(io.BytesIO(moving(kind)))
 
 
 def test_a_gif_that_is_cut_short_is_refused_wherever_it_was_cut() -> None:

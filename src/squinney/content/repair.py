@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import cast
 
 from pymongo.errors import DuplicateKeyError
 
-from squinney.content import problem_queries
-from squinney.content.comments.documents import COMMENTS, PAGES
+from squinney.content.comments.documents import COMMENTS, PAGES, Strategy
 from squinney.content.files import rules as file_rules
-from squinney.content.files.documents import REMOVALS
+from squinney.content.files.documents import CHUNKS, FILES, REMOVALS, UPLOADS
 from squinney.content.nodes import queries
 from squinney.content.nodes import rules as node_rules
 from squinney.content.nodes.documents import NODES, REVISIONS, WITHOUT_COMMENTS, Node
@@ -20,8 +19,9 @@ from squinney.content.sweep import sweep_uploads
 from squinney.mongo.connect import server_now
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Check, Problem, problems, repair_problems
+from squinney.mongo.queries import problem_query
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import UNLOCKED, Transactions, find_stuck
+from squinney.transactions import UNLOCKED, Transactions, find_stuck, visible
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
@@ -44,6 +44,9 @@ def repair(db: Db) -> Counter[str]:
     return +(Transactions(db).recover() + repair_problems(db, CHECKS) + sweep_uploads(db))
 
 
+# ---- repairs ----
+
+
 def _set_count(name: str, field: str, db: Db, found: Document) -> int:
     where = {"_id": found["_id"], field: found["stored"], **UNLOCKED}
     return db[name].update_one(where, {"$set": {field: found["found"]}}).modified_count
@@ -55,7 +58,7 @@ def _write_revision(db: Db, found: Document) -> int:
         return 0
     step = node_rules.revision_step(cast(Node, node), node["metadata"]["author"], node["metadata"]["updated"])
     try:
-        db[REVISIONS].insert_one({"_id": step.id, **(step.insert or {})})
+        db[REVISIONS].insert_one(dict(step.insert or {}))
     except DuplicateKeyError:
         return 0
     return 1
@@ -73,56 +76,153 @@ def _schedule_removal(db: Db, found: Document) -> int:
     return 1
 
 
-_set_children = partial(_set_count, NODES, "metadata.num_children")
-_set_comments = partial(_set_count, NODES, "metadata.num_comments")
-_WRONG_COMMENTS = "node {_id} counts {stored} comments, but has {found}"
+# ---- checks: their pipelines read whole collections ----
+
+
+def _lookup(
+    collection: str, equal: Mapping[str, str], then: list[Document] | None = None, where: Document | None = None
+) -> Document:
+    """Return the stage that joins documents whose fields equal expressions; by default one of them, only its id."""
+    let = {f"value{number}": value for number, value in enumerate(equal.values())}
+    both = [{"$eq": [f"${field}", f"$$value{number}"]} for number, field in enumerate(equal)]
+    pipeline: list[Document] = [
+        {"$match": visible({"$expr": {"$and": both}, **(where or {})})},
+        *(then or [{"$limit": 1}, {"$project": {"_id": 1}}]),
+    ]
+    return {"$lookup": {"from": collection, "let": let, "pipeline": pipeline, "as": "found"}}
+
+
+def _absent(collection: str, equal: Mapping[str, str], where: Document | None = None) -> list[Document]:
+    """Return stages that keep documents for which the collection has no document with equal fields."""
+    return [_lookup(collection, equal, where=where), {"$match": {"found": []}}]
+
+
+COUNT: list[Document] = [{"$group": {"_id": None, "n": {"$sum": 1}}}]
+COUNTED: Document = {"$set": {"found": {"$ifNull": [{"$first": "$found.n"}, 0]}}}
+DIFFERENT: Document = {"$match": {"$expr": {"$ne": ["$stored", "$found"]}}}
+UNDELETED: Document = {"$eq": [{"$type": "$$this.deleted"}, "missing"]}
+COUNT_UNDELETED: Document = {"$size": {"$filter": {"input": {"$ifNull": ["$comments", []]}, "cond": UNDELETED}}}
+
+
+def _check(
+    code: str,
+    collection: str,
+    stages: list[Document],
+    message: str,
+    repair: Callable[[Db, Document], int] | None = None,
+) -> Check:
+    return Check(code, problem_query(f"content.{code}", collection, lambda: stages), message, repair)
+
+
+def _dangling(code: str, what: str, field: str, collection: str) -> Check:
+    """Return the check for nodes whose field refers to a missing document."""
+    stages = [
+        {"$match": visible({field: {"$ne": None}})},
+        {"$project": {"missing": f"${field}"}},
+        *_absent(collection, {"_id": "$missing"}),
+    ]
+    return _check(code, NODES, stages, f"node {{_id}} {what} {{missing}}, which is missing")
+
+
+def _unclaimed() -> list[Document]:
+    """Return stages that keep files which no node shows, no upload is writing, and no removal is scheduled for."""
+    return [
+        {"$set": {"original": {"$first": {"$split": ["$_id", "-web"]}}}},
+        *_absent(NODES, {"metadata.detail.file_id": "$original"}),
+        *_absent(UPLOADS, {"file_id": "$original"}),
+        *_absent(REMOVALS, {"target_id": "$original"}, {"kind": "file"}),
+        {"$group": {"_id": "$original"}},
+    ]
+
+
+def _wrong_comments(strategy: Strategy, *found: Document) -> Check:
+    fields = {
+        "stored": "$metadata.num_comments",
+        "epoch": "$metadata.discussion.epoch",
+        "comments": "$metadata.comments",
+    }
+    stages = [
+        {"$match": {**UNLOCKED, "metadata.discussion.strategy": strategy, "metadata.discussion.frozen": None}},
+        {"$project": fields},
+        *found,
+        {"$project": {"stored": 1, "found": 1}},
+        DIFFERENT,
+    ]
+    message = "node {_id} counts {stored} comments, but has {found}"
+    return _check("wrong-comment-count", NODES, stages, message, partial(_set_count, NODES, "metadata.num_comments"))
+
+
+def _leftovers(collection: str, kind: str, what: str) -> Check:
+    """Return the check for comments of an epoch that is not their node's, without a scheduled removal."""
+    stages = [
+        {"$match": visible({})},
+        {"$group": {"_id": {"node_id": "$node_id", "epoch": "$epoch"}}},
+        *_absent(NODES, {"_id": "$_id.node_id", "metadata.discussion.epoch": "$_id.epoch"}),
+        *_absent(REMOVALS, {"target_id": "$_id.node_id"}, {"kind": {"$in": [kind, "node"]}}),
+    ]
+    message = f"{what} of {{_id[node_id]}} with epoch {{_id[epoch]}} belong to no discussion"
+    return _check("leftover-comments", collection, stages, message, partial(_remove_comments, collection))
+
+
+OF_DISCUSSION = {"node_id": "$_id", "epoch": "$epoch"}
 
 CHECKS = [
-    Check(
+    _check(
         "wrong-child-count",
-        problem_queries.WRONG_CHILDREN,
+        NODES,
+        [
+            {"$match": UNLOCKED},
+            {"$project": {"stored": "$metadata.num_children"}},
+            _lookup(NODES, {"metadata.parent_id": "$_id"}, COUNT),
+            COUNTED,
+            DIFFERENT,
+        ],
         "node {_id} counts {stored} children, but has {found}",
-        _set_children,
+        partial(_set_count, NODES, "metadata.num_children"),
     ),
-    Check("missing-parent", problem_queries.WITHOUT_PARENT, "node {_id} has the parent {missing}, which is missing"),
-    Check(
+    _dangling("missing-parent", "has the parent", "metadata.parent_id", NODES),
+    _check(
         "missing-revision",
-        problem_queries.WITHOUT_REVISION,
+        NODES,
+        [
+            {"$match": UNLOCKED},
+            {"$project": {"nonce": "$metadata.nonce"}},
+            *_absent(REVISIONS, {"node_id": "$_id", "nonce": "$nonce"}),
+        ],
         "node {_id} has no revision for its current nonce {nonce}",
         _write_revision,
     ),
-    Check("missing-file", problem_queries.WITHOUT_FILE, "node {_id} shows the file {missing}, which is missing"),
-    Check(
+    _dangling("missing-file", "shows the file", "metadata.detail.file_id", FILES),
+    _check(
         "orphan-file",
-        problem_queries.ORPHAN_FILES,
+        FILES,
+        _unclaimed(),
         "file {_id} is shown by no node, and its removal is not scheduled",
         _schedule_removal,
     ),
-    Check(
+    _check(
         "orphan-chunks",
-        problem_queries.ORPHAN_CHUNKS,
+        CHUNKS,
+        [{"$group": {"_id": "$files_id"}}, *_absent(FILES, {"_id": "$_id"}), *_unclaimed()],
         "chunks of {_id} have no file, and their removal is not scheduled",
         _schedule_removal,
     ),
-    Check("wrong-comment-count", problem_queries.WRONG_SEPARATE_COUNT, _WRONG_COMMENTS, _set_comments),
-    Check("wrong-comment-count", problem_queries.WRONG_EMBEDDED_COUNT, _WRONG_COMMENTS, _set_comments),
-    Check("wrong-comment-count", problem_queries.WRONG_PAGED_COUNT, _WRONG_COMMENTS, _set_comments),
-    Check(
+    _wrong_comments("separate", _lookup(COMMENTS, OF_DISCUSSION, COUNT, {"deleted": None}), COUNTED),
+    _wrong_comments("embedded", {"$set": {"found": COUNT_UNDELETED}}),
+    _wrong_comments(
+        "paged", _lookup(PAGES, OF_DISCUSSION, [{"$group": {"_id": None, "n": {"$sum": COUNT_UNDELETED}}}]), COUNTED
+    ),
+    _check(
         "wrong-page-count",
-        problem_queries.WRONG_PAGE_COUNT,
+        PAGES,
+        [
+            {"$match": UNLOCKED},
+            {"$project": {"stored": "$count", "found": {"$size": {"$ifNull": ["$comments", []]}}}},
+            DIFFERENT,
+        ],
         "page {_id} counts {stored} comments, but has {found}",
         partial(_set_count, PAGES, "count"),
     ),
-    Check(
-        "leftover-comments",
-        problem_queries.LEFTOVER_COMMENTS,
-        "comments of {_id[node_id]} with epoch {_id[epoch]} belong to no discussion",
-        partial(_remove_comments, COMMENTS),
-    ),
-    Check(
-        "leftover-comments",
-        problem_queries.LEFTOVER_PAGES,
-        "comment pages of {_id[node_id]} with epoch {_id[epoch]} belong to no discussion",
-        partial(_remove_comments, PAGES),
-    ),
+    _leftovers(COMMENTS, "comments", "comments"),
+    _leftovers(PAGES, "pages", "comment pages"),
 ]

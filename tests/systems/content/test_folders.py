@@ -86,12 +86,13 @@ def test_an_exported_folder_equals_the_imported_one(site: Db, folder: Path, tmp_
         ("a.md", b"---\ntags: 5\n---\nx"),
         ("a.md", b"---\ndate: 2026\n---\nx"),
         ("a.md", b"---\ndate: 2026-13-01\n---\nx"),
+        ("a.md", b"---\ndate: '0001-01-01T00:00:00+14:00'\n---\nx"),
         ("a.md", b"---\naccess: all\n---\nx"),
         ("a.md", b"---\ntitle: " + b"x" * 301 + b"\n---\nx"),
     ],
     ids=[
         *("yaml", "list", "bytes", "type", "date", "large", "picture"),
-        *("tags", "number", "month", "access", "title"),
+        *("tags", "number", "month", "year", "access", "title"),
     ],
 )
 def test_a_bad_file_is_named(site: Db, tmp_path: Path, name: str, body: bytes) -> None:
@@ -141,6 +142,12 @@ def test_hidden_nodes_and_children_of_pages_are_exported_and_imported(site: Db, 
         for name in ("text", "alt", "sha256"):
             assert after["detail"].get(name) == before["detail"].get(name)
     assert imported(site, tmp_path / "out", second) == {"unchanged": 5}
+
+
+def test_a_time_more_exact_than_a_stored_one_is_no_change(site: Db, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("---\ndate: 2026-02-03T04:05:06.789123Z\n---\ntext")
+    assert imported(site, tmp_path) == {"created": 1}
+    assert imported(site, tmp_path) == {"unchanged": 1}
 
 
 def test_two_files_of_one_address_are_refused(site: Db, tmp_path: Path) -> None:

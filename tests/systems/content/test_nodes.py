@@ -377,17 +377,17 @@ def test_a_move_takes_no_tree_too_deep(plain_nodes: Nodes) -> None:
 
 def test_single_updates_follow_a_node_that_is_moved_meanwhile(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     page = nodes.create(None, "page", "basic-page", "Page", ADA)
-    look, places = nodes._visible.editable, iter(["second", "third"])
+    look, places = nodes.editable, iter(["second", "third"])
 
     def moved_behind_its_back(*args: Any) -> Any:
         found = look(*args)
         if place := next(places, None):
-            monkeypatch.setattr(nodes._visible, "editable", look)
+            monkeypatch.setattr(nodes, "editable", look)
             nodes.move(page["_id"], None, place)
-            monkeypatch.setattr(nodes._visible, "editable", moved_behind_its_back)
+            monkeypatch.setattr(nodes, "editable", moved_behind_its_back)
         return found
 
-    monkeypatch.setattr(nodes._visible, "editable", moved_behind_its_back)
+    monkeypatch.setattr(nodes, "editable", moved_behind_its_back)
     assert nodes.add_tags(page, ["followed"])["metadata"]["slug"] == "third"
     assert nodes.by_path("/third")["metadata"]["tags"] == ["followed"]
 

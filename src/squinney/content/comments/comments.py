@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from squinney import checks
 from squinney.clock import Clock
 from squinney.content import markup
 from squinney.content.comments import conversion, discussions, queries
-from squinney.content.comments.discussions import CAPABILITIES, DiscussedNode, Order, Storage, precise_now
+from squinney.content.comments.discussions import CAPABILITIES, DiscussedNode, Order, precise_now
 from squinney.content.comments.documents import MOST_COMMENT, Comment, Strategy
 from squinney.content.comments.embedded import Embedded
 from squinney.content.comments.paged import Paged
@@ -27,6 +28,9 @@ from squinney.patterns.paging import Page, page
 from squinney.transactions import Key, Stale, Transactions, Tries
 
 T = TypeVar("T")
+# The three have the same methods. Writes to several documents are guarded steps, others one update. A write raises
+# `Stale` if the discussion was converted, its node was moved, or the comment has changed.
+Storage = Separate | Embedded | Paged
 WAIT_SECONDS = 20
 MOST_DISCUSSION = 1_000
 ERASED: Author = {"_id": "", "name": "deleted"}
@@ -281,7 +285,7 @@ class Comments:
             raise Invalid(f"to must be one of {', '.join(CAPABILITIES)}", field="to")
         discussed = self._discussed(rules.id_of(node), begin=True)
         if discussed is not None and discussed.discussion["strategy"] != to:
-            source = self._storages[discussed.discussion["strategy"]]
+            source = partial(self._storages[discussed.discussion["strategy"]].all, discussed)
             conversion.convert(self._db, self._transactions, discussed, source, to)
         return to
 

@@ -14,7 +14,7 @@ before one's own claim will never be read, and may be deleted.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -24,10 +24,10 @@ import bson
 from pymongo import DeleteMany, InsertOne, ReplaceOne
 from pymongo.errors import BulkWriteError
 
-from squinney.content.comments.discussions import DiscussedNode, Storage
+from squinney.content.comments.discussions import DiscussedNode
 from squinney.content.comments.documents import COMMENTS, COMMENTS_A_PAGE, MOST_EMBEDDED_BYTES, PAGES, Comment, Strategy
+from squinney.content.comments.embedded import full
 from squinney.content.comments.paged import page_id
-from squinney.content.errors import DiscussionFull
 from squinney.content.files.documents import REMOVALS
 from squinney.content.files.rules import removal_step
 from squinney.content.nodes import queries
@@ -46,15 +46,17 @@ ABANDONED_SECONDS = 3_600
 REMOVAL_KINDS = {"separate": "comments", "paged": "pages"}
 
 
-def convert(db: Db, transactions: Transactions, discussed: DiscussedNode, source: Storage, to: Strategy) -> None:
-    """Convert the discussion in the five steps that the module describes."""
+def convert(
+    db: Db, transactions: Transactions, discussed: DiscussedNode, source: Callable[[], Iterable[Comment]], to: Strategy
+) -> None:
+    """Convert the discussion in the five steps that the module describes; `source` reads all its comments."""
     epoch = _claim(db, discussed)
     removal_id = _schedule_removal(db, discussed, to, epoch)
     copy = partial(COPY_TO[to], db, discussed.node_id, epoch)
-    copy(source.all(discussed))
+    copy(source())
     token = _freeze(db, discussed, epoch)
     try:
-        fields = copy(source.all(discussed))
+        fields = copy(source())
         _switch(db, transactions, discussed, to, epoch, token, fields, removal_id)
     except BaseException:
         with suppress(Unavailable):  # a freeze that remains expires
@@ -210,10 +212,7 @@ def _copy_to_node(db: Db, node_id: str, epoch: int, comments: Iterable[Comment])
         copied.append(comment)
         size += len(bson.encode(comment)) + 10
         if size > MOST_EMBEDDED_BYTES:
-            raise DiscussionFull(
-                f"an embedded discussion holds at most {MOST_EMBEDDED_BYTES // 2**20} MB; this one is larger",
-                limit=MOST_EMBEDDED_BYTES,
-            )
+            raise full()
     return {"metadata.num_comment_pages": 0, "metadata.comments": copied}
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
 from squinney import checks
 from squinney.content.comments.documents import MOST_COMMENT_DEPTH, Comment, Discussion, Strategy
@@ -18,7 +18,6 @@ from squinney.content.nodes.documents import NODES
 from squinney.errors import Conflict, LimitReached, SquinneyError
 from squinney.mongo.schema import Document
 from squinney.patterns.ids import ALPHABET
-from squinney.patterns.paging import Page
 from squinney.transactions import PROTOCOL_FIELDS, Key, KeyReused, Plan, Stale, Step, Transactions
 
 Order = Literal["chronological", "threaded"]
@@ -58,40 +57,6 @@ class DiscussedNode:
     def guard(self) -> Document:
         """What every write of a comment requires of the node: the same epoch, and no freeze by a conversion."""
         return {"metadata.discussion.epoch": self.discussion["epoch"], "metadata.discussion.frozen": None}
-
-
-class Storage(Protocol):
-    """A storage strategy. Writes to several documents are guarded steps, others one update."""
-
-    def page(
-        self, discussed: DiscussedNode, cursor: str | None, limit: int, order: Order, at: Comment | None
-    ) -> Page[Comment]:
-        """Return a page of comments, after a cursor or from the comment `at` on."""
-        ...
-
-    def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
-        """Return the comment with this slug, or None."""
-        ...
-
-    def thread(self, discussed: DiscussedNode, comment: Comment, limit: int) -> list[Comment]:
-        """Return a comment and the replies below it, in threaded order."""
-        ...
-
-    def post(self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: Key | None) -> Comment:
-        """Add a comment, or raise `Stale` if the discussion was converted or its node was moved."""
-        ...
-
-    def change(self, discussed: DiscussedNode, comment: Comment, fields: Document, *, counted: int = 0) -> None:
-        """Set fields of a comment and add `counted` to the node's count; raise `Stale` if it has changed."""
-        ...
-
-    def remove(self, discussed: DiscussedNode, comment: Comment) -> None:
-        """Remove a comment that has no replies, or raise `Stale` if it has changed."""
-        ...
-
-    def all(self, discussed: DiscussedNode) -> Iterator[Comment]:
-        """Yield all comments in chronological order."""
-        ...
 
 
 def require(strategy: Strategy, what: str) -> None:

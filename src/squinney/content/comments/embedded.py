@@ -15,7 +15,7 @@ from squinney.content.errors import DiscussionFull
 from squinney.content.nodes.documents import NODES
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.fair_locks import FairLocks
-from squinney.patterns.paging import Page, cursor_after, cursor_keys
+from squinney.patterns.paging import Page, cursor_keys, page_from
 from squinney.transactions import Busy, Key, Stale, Tries
 
 WAIT_SECONDS = 5
@@ -34,18 +34,19 @@ class Embedded:
     ) -> Page[Comment]:
         """Return a page of comments with one query; the server reads the whole node but sends only the page."""
         sort = SORTS[order]
-        after = cursor_keys([(sort, 1)], cursor)[sort] if cursor else None
-        found = self._cut(discussed, sort, after, limit + 1, at[sort] if at else None)  # type: ignore[literal-required]
-        items = found[:limit]
-        return Page(items, cursor_after([(sort, 1)], items[-1]) if len(found) > limit else None)
+        bounds = {"$gt": cursor_keys([(sort, 1)], cursor)[sort]} if cursor else {}
+        if at:
+            bounds = {"$gte": at[sort]}  # type: ignore[literal-required]
+        found = self._cut(discussed, sort, limit + 1, bounds)
+        return page_from(found, [(sort, 1)], limit=limit).map(public)
 
-    def _cut(self, discussed: DiscussedNode, sort: str, after: Any, limit: int, from_: Any = None) -> list[Comment]:
+    def _cut(self, discussed: DiscussedNode, sort: str, limit: int, bounds: Document) -> list[Document]:
         node = {**discussed.filter, "metadata.discussion.epoch": discussed.discussion["epoch"]}
-        stages = queries.EMBEDDED_PAGE(node=node, sort=sort, after=after, limit=limit, from_=from_)
+        stages = queries.EMBEDDED_PAGE(node=node, sort=sort, limit=limit, bounds=bounds)
         found = next(self._db[NODES].aggregate(stages), None)
         if found is None:
             raise Stale("the discussion was converted or its node was moved")
-        return [public(comment) for comment in found["items"]]
+        return list(found["items"])
 
     def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
         return self._one(discussed, {"slug": slug})
@@ -56,10 +57,10 @@ class Embedded:
         return public(found["metadata"]["comments"][0]) if found else None
 
     def thread(self, discussed: DiscussedNode, comment: Comment, limit: int) -> list[Comment]:
-        """Return a comment and the replies below it with one query for the comments from this one on."""
-        found = self._cut(discussed, "full_slug", None, limit, comment["full_slug"])
-        thread = f"{comment['full_slug']}/"
-        return [other for other in found if f"{other['full_slug']}/".startswith(thread)]
+        """Return a comment and the replies below it with one query."""
+        # `0` is the character after `/`, so siblings whose slug begins with this comment's are not in the range.
+        thread = {"$gte": comment["full_slug"], "$lt": f"{comment['full_slug']}0"}
+        return [public(other) for other in self._cut(discussed, "full_slug", limit, thread)]
 
     def post(self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: Key | None) -> Comment:
         """Add a comment with one update, which requires room in the node and, for a reply, an undeleted parent."""
@@ -92,13 +93,9 @@ class Embedded:
         raise Stale("the discussion has changed")
 
     def _require_room(self, discussed: DiscussedNode, room: int) -> None:
-        full = {**discussed.filter, **discussed.guard, "$expr": {"$gte": [{"$bsonSize": "$$ROOT"}, room]}}
-        if self._db[NODES].find_one(full, {"_id": 1}):
-            raise DiscussionFull(
-                f"an embedded discussion holds at most {MOST_EMBEDDED_BYTES // 2**20} MB: "
-                "convert it to 'separate' or 'paged'",
-                limit=MOST_EMBEDDED_BYTES,
-            )
+        larger = {**discussed.filter, **discussed.guard, "$expr": {"$gte": [{"$bsonSize": "$$ROOT"}, room]}}
+        if self._db[NODES].find_one(larger, {"_id": 1}):
+            raise full()
 
     def change(self, discussed: DiscussedNode, comment: Comment, fields: Document, *, counted: int = 0) -> None:
         """Change a comment with one update of its element, whose version must match; a longer text requires room."""
@@ -146,7 +143,13 @@ class Embedded:
             raise
 
     def all(self, discussed: DiscussedNode) -> Iterator[Comment]:
-        yield from self._cut(discussed, "_id", None, 2**31 - 1)
+        yield from map(public, self._cut(discussed, "_id", 2**31 - 1, {}))
+
+
+def full() -> DiscussionFull:
+    """Return the error for a discussion that does not fit in its node."""
+    most = f"an embedded discussion holds at most {MOST_EMBEDDED_BYTES // 2**20} MB"
+    return DiscussionFull(f"{most}: convert larger ones to 'separate' or 'paged'", limit=MOST_EMBEDDED_BYTES)
 
 
 def _with_reply(comment: Document, parent_slug: str) -> list[Document]:

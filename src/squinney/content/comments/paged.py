@@ -38,7 +38,7 @@ class Paged:
         """Return a page of comments with one query; `at` needs another one to find its stored page."""
         number, after = _position(cursor) if cursor else (1, "")
         if at:
-            number = self._page_of(discussed, at["slug"])["page"]
+            number = self._page_of(discussed, at["slug"])
         pages = limit // COMMENTS_A_PAGE + 2
         # Cut in Python: a pipeline that cuts the first stored page on the server took 1.4 to 2 times as long.
         found = list(queries.PAGES_FROM.find(self._db, **discussed.epoch_key, number=number, limit=pages))
@@ -66,7 +66,16 @@ class Paged:
         If several threads find the last page full, one of them adds a page and the others start again.
         """
         if discussed.pages and not self._is_full(discussed, discussed.pages):
-            return post_once(self._transactions, _push_steps(discussed, comment), comment, key)
+            # The page may have become full since. Checking again would refuse the transactions of all concurrent
+            # writers whenever a page becomes full, so a page may grow to twice its size, but not more.
+            push = _step(
+                discussed,
+                discussed.pages,
+                "the page is full",
+                guard={"count": {"$lt": 2 * COMMENTS_A_PAGE}},
+                give={"$push": {"comments": comment}, "$inc": {"count": 1}},
+            )
+            return post_once(self._transactions, [node_step(discussed, 1), push], comment, key)
         with self._fair_locks.hold(discussed.node_id) as crowded:
             if crowded:
                 raise Stale("the discussion has a new page")
@@ -78,7 +87,8 @@ class Paged:
         older = {"epoch": {"$lt": discussed.discussion["epoch"]}}
         self._db[PAGES].delete_many({"node_id": discussed.node_id, "page": number, **older})
         step = node_step(discussed, 1, guard={"metadata.num_comment_pages": discussed.pages}, num_comment_pages=1)
-        return [step, _new_page(discussed, number, comment)]
+        stored = {**discussed.epoch_key, "page": number, "count": 1, "comments": [comment]}
+        return [step, _step(discussed, number, "the page already exists", insert=stored)]
 
     def _is_full(self, discussed: DiscussedNode, number: int) -> bool:
         where = {"node_id": discussed.node_id, "page": number, "count": {"$gte": COMMENTS_A_PAGE}}
@@ -90,33 +100,31 @@ class Paged:
             "$set": {f"comments.$[c].{name}": value for name, value in fields.items()},
             "$inc": {"comments.$[c].version": 1},
         }
-        self._transactions.run(
-            "change-comment", [node_step(discussed, counted), self._step(discussed, comment, update)]
-        )
+        steps = [node_step(discussed, counted), self._comment_step(discussed, comment, update)]
+        self._transactions.run("change-comment", steps)
 
     def remove(self, discussed: DiscussedNode, comment: Comment) -> None:
         """Remove a comment: one transaction checks the node and removes the element."""
         update = {"$pull": {"comments": {"slug": comment["slug"]}}, "$inc": {"count": -1}}
-        self._transactions.run("remove-comment", [node_step(discussed, -1), self._step(discussed, comment, update)])
+        steps = [node_step(discussed, -1), self._comment_step(discussed, comment, update)]
+        self._transactions.run("remove-comment", steps)
 
-    def _step(self, discussed: DiscussedNode, comment: Comment, update: Document) -> Step:
-        stored = self._page_of(discussed, comment["slug"])
+    def _comment_step(self, discussed: DiscussedNode, comment: Comment, update: Document) -> Step:
         unchanged = {"slug": comment["slug"], "version": comment["version"], "num_replies": comment["num_replies"]}
-        return Step(
-            PAGES,
-            stored["_id"],
-            route={"node_id": discussed.node_id, "page": stored["page"]},
+        return _step(
+            discussed,
+            self._page_of(discussed, comment["slug"]),
+            "the comment has changed",
             guard={"comments": {"$elemMatch": unchanged}},
             give=update,
             array_filters=[{"c.slug": comment["slug"]}],
-            refused=lambda _: Stale("the comment has changed"),
         )
 
-    def _page_of(self, discussed: DiscussedNode, slug: str) -> Document:
+    def _page_of(self, discussed: DiscussedNode, slug: str) -> int:
         found = self._db[PAGES].find_one(queries.PAGE_OF(**discussed.epoch_key, slug=slug), {"page": 1})
         if found is None:
             raise Stale("the comment has changed")
-        return found
+        return int(found["page"])
 
     def all(self, discussed: DiscussedNode) -> Iterator[Comment]:
         """Yield all comments, stored page by stored page."""
@@ -129,33 +137,11 @@ def page_id(node_id: str, epoch: int, number: int) -> str:
     return f"{node_id}:{epoch}:{number}"
 
 
-def _push_steps(discussed: DiscussedNode, comment: Comment) -> list[Step]:
-    """Return the steps that push a comment to the page that had room when its count was read.
-
-    The page may have become full since. Checking again would refuse the transactions of all concurrent writers
-    whenever a page becomes full, so a page may grow to twice its size, but not more.
-    """
-    push = Step(
-        PAGES,
-        page_id(discussed.node_id, discussed.discussion["epoch"], discussed.pages),
-        route={"node_id": discussed.node_id, "page": discussed.pages},
-        guard={"count": {"$lt": 2 * COMMENTS_A_PAGE}},
-        give={"$push": {"comments": comment}, "$inc": {"count": 1}},
-        refused=lambda _: Stale("the page is full"),
-    )
-    return [node_step(discussed, 1), push]
-
-
-def _new_page(discussed: DiscussedNode, number: int, comment: Comment) -> Step:
-    epoch = discussed.discussion["epoch"]
-    stored = {"node_id": discussed.node_id, "page": number, "epoch": epoch, "count": 1, "comments": [comment]}
-    return Step(
-        PAGES,
-        page_id(discussed.node_id, epoch, number),
-        insert=stored,
-        route={"node_id": discussed.node_id, "page": number},
-        refused=lambda _: Stale("the page already exists"),
-    )
+def _step(discussed: DiscussedNode, number: int, refused: str, **change: Any) -> Step:
+    """Return the step that changes a page, or raises `Stale` with the message `refused`."""
+    page = page_id(discussed.node_id, discussed.discussion["epoch"], number)
+    route = {"node_id": discussed.node_id, "page": number}
+    return Step(PAGES, page, route=route, refused=lambda _: Stale(refused), **change)
 
 
 def _ordered(stored: Document, number: int, after: str, at: Comment | None) -> list[Document]:

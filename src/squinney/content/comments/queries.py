@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -49,13 +50,10 @@ BY_AUTHOR = Query(
 )
 
 
-def _embedded_page(
-    node: Document, sort: str, after: str | None, limit: int, from_: str | None = None
-) -> list[Document]:
-    """Return a pipeline that sorts and cuts a node's comments on the server: those after or from a sort value on."""
+def _embedded_page(node: Document, sort: str, limit: int, bounds: Mapping[str, Any]) -> list[Document]:
+    """Return a pipeline that sorts and cuts a node's comments on the server; `bounds` limit the value of `sort`."""
     items: Any = {"$sortArray": {"input": {"$ifNull": ["$metadata.comments", []]}, "sortBy": {sort: 1}}}
-    operator, bound = ("$gt", after) if from_ is None else ("$gte", from_)
-    if bound is not None:
+    for operator, bound in bounds.items():
         items = {"$filter": {"input": items, "as": "c", "cond": {operator: [f"$$c.{sort}", {"$literal": bound}]}}}
     return [
         {"$match": visible(node)},
@@ -70,18 +68,11 @@ EMBEDDED_PAGE = Pipeline(
     example={
         "node": {"_id": "n", "metadata.parent_id": "p", "metadata.slug": "s"},
         "sort": "_id",
-        "after": None,
         "limit": 51,
+        "bounds": {"$gt": _A_COMMENT},
     },
 )
-EMBEDDED_BY = Query(
-    "comments.embedded-by",
-    NODES,
-    where=lambda author_id: visible({"metadata.comments.author._id": author_id}),
-    example={"author_id": "a"},
-    routing="broadcast",
-    reason="a person comments on nodes of every shard",
-)
+EMBEDDED_BY = person_query("comments.embedded-by", NODES, "metadata.comments.author._id")
 
 
 PAGE_OF = Query(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
 from squinney.content.comments import queries
 from squinney.content.comments.discussions import DiscussedNode, Order, node_step, post_once, public, reply_refused
@@ -44,41 +45,26 @@ class Separate:
 
     def post(self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: Key | None) -> Comment:
         """Add a comment: one transaction checks the node, inserts the comment and counts the reply in its parent."""
-        steps = [node_step(discussed, 1), self._insert(discussed, comment)]
+        stored = {**comment, "epoch": discussed.discussion["epoch"]}
+        steps = [node_step(discussed, 1), _step(comment, lambda _: Stale("the slug is taken"), insert=stored)]
         if parent:
-            steps.append(_update(parent, {"deleted": None}, {"$inc": {"num_replies": 1}}, reply_refused))
+            steps.append(_step(parent, reply_refused, guard={"deleted": None}, give={"$inc": {"num_replies": 1}}))
         return post_once(self._transactions, steps, comment, key)
-
-    def _insert(self, discussed: DiscussedNode, comment: Comment) -> Step:
-        return Step(
-            COMMENTS,
-            comment["_id"],
-            insert={**comment, "epoch": discussed.discussion["epoch"]},
-            route={"node_id": discussed.node_id, "slug": comment["slug"]},
-            refused=lambda _: Stale("the slug is taken"),
-        )
 
     def change(self, discussed: DiscussedNode, comment: Comment, fields: Document, *, counted: int = 0) -> None:
         """Change a comment: one transaction checks the node and updates the comment, whose version must match."""
         update = {"$set": fields, "$inc": {"version": 1}}
-        steps = [node_step(discussed, counted), _update(comment, {"version": comment["version"]}, update)]
+        steps = [node_step(discussed, counted), _step(comment, guard={"version": comment["version"]}, give=update)]
         self._transactions.run("change-comment", steps)
 
     def remove(self, discussed: DiscussedNode, comment: Comment) -> None:
         """Remove a comment: one transaction checks the node, deletes the comment and updates its parent's count."""
-        deletion = Step(
-            COMMENTS,
-            comment["_id"],
-            route={"node_id": discussed.node_id, "slug": comment["slug"]},
-            guard={"version": comment["version"], "num_replies": 0},
-            delete=True,
-            refused=_changed,
-        )
+        deletion = _step(comment, guard={"version": comment["version"], "num_replies": 0}, delete=True)
         steps = [node_step(discussed, -1), deletion]
         if comment["parent_id"]:
             parent = self.get(discussed, comment["slug"].rpartition("/")[0])
             if parent:
-                steps.append(_update(parent, {}, {"$inc": {"num_replies": -1}}))
+                steps.append(_step(parent, give={"$inc": {"num_replies": -1}}))
         self._transactions.run("remove-comment", steps)
 
     def all(self, discussed: DiscussedNode) -> Iterator[Comment]:
@@ -90,9 +76,9 @@ def _changed(_: Document | None) -> SquinneyError:
     return Stale("the comment has changed")
 
 
-def _update(comment: Comment, guard: Document, update: Document, refused: Refused = _changed) -> Step:
+def _step(comment: Comment, refused: Refused = _changed, **change: Any) -> Step:
     route = {"node_id": comment["node_id"], "slug": comment["slug"]}
-    return Step(COMMENTS, comment["_id"], route=route, guard=guard, give=update, refused=refused)
+    return Step(COMMENTS, comment["_id"], route=route, refused=refused, **change)
 
 
 def _bounds(sort: Sequence[tuple[str, int]], cursor: str | None, at: Comment | None) -> Document:

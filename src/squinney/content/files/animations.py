@@ -24,6 +24,7 @@ def frames_of(image: Image.Image, file: IO[bytes]) -> int:
         _require_complete_gif(file)
         file.seek(at)
     frames = int(getattr(image, "n_frames", 1)) if image.format in FORMATS else 1
+    _require_few(frames)
     if frames > 1 and frames * image.width * image.height > MOST_PIXELS:
         what = f"{frames} frames of {image.width} x {image.height}"
         raise BadMedia(
@@ -72,10 +73,14 @@ def _require_complete_gif(file: IO[bytes]) -> None:
             at = _after_blocks(body, at + 11 + _colour_table_bytes(body, at + 9))
         else:
             at = _after_blocks(body, at + 2)
-        if frames > MOST_FRAMES:
-            raise BadMedia(f"an animation may have at most {MOST_FRAMES} frames", field="file", limit=MOST_FRAMES)
+        _require_few(frames)
     if not frames or at > len(body):
         raise BadMedia("the image is broken or truncated", field="file")
+
+
+def _require_few(frames: int) -> None:
+    if frames > MOST_FRAMES:
+        raise BadMedia(f"an animation may have at most {MOST_FRAMES} frames", field="file", limit=MOST_FRAMES)
 
 
 def _colour_table_bytes(body: bytes, at: int) -> int:

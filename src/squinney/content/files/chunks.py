@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from bson.int64 import Int64
 from pymongo.write_concern import WriteConcern
@@ -25,9 +24,8 @@ SEND_SECONDS = 60
 class ChunkWriter:
     """Writes one file. Readers can open it once `finish` has written its `files` document.
 
-    Use it as a context manager: on exit it waits for the batch that is being sent, so that no chunk arrives after a
-    clean-up. Batches are acknowledged by one member only, which is faster. Before a node shows the file, its chunks are
-    counted with a majority read, which detects a batch that was rolled back by a failover.
+    Batches are acknowledged by one member only, which is faster. Before a node shows the file, its chunks are counted
+    with a majority read, which detects a batch that was rolled back by a failover.
     """
 
     def __init__(self, db: Db, file_id: str, metadata: Mapping[str, Any], *, chunk_bytes: int = CHUNK_BYTES) -> None:
@@ -45,12 +43,8 @@ class ChunkWriter:
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="chunks")
         self._sent: Future[None] | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Wait for the batch that is being sent, so that no chunk arrives after a clean-up."""
         self._sender.shutdown(wait=True, cancel_futures=True)
 
     def write(self, data: bytes) -> None:

@@ -6,6 +6,8 @@ the index (`moov`) has the byte positions of all frames. Only the index itself i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from squinney.content.errors import BadMedia
 from squinney.content.files.video_blanker import ENDLESS, VideoBlanker
 
@@ -57,29 +59,31 @@ def _size(box: bytearray, at: int = 0) -> int:
     return size or ENDLESS  # 0: to the end of the file
 
 
-def _blank_metadata(body: bytearray, at: int, end: int, kinds: set[bytes]) -> None:
-    """Blank the metadata tracks, and the boxes of these kinds, among the boxes from `at` to `end`."""
+def _boxes(body: bytearray, at: int, end: int) -> Iterator[tuple[bytes, int, int, int]]:
+    """Yield the kind, the start, the start of the content and the end of each box from `at` to `end`."""
     while at + 8 <= end:
         header, size = _header_bytes(body, at), min(_size(body, at), end - at)
-        kind = bytes(body[at + 4 : at + 8])
         if size < header:  # not a valid box, so no player reads metadata from the rest
             return
-        if kind in kinds or (kind == b"trak" and _handler(body, at + header, at + size) == b"meta"):
-            body[at + 4 : at + 8] = b"free"
-            body[at + header : at + size] = bytes(size - header)
-        elif kind == b"trak":
-            _blank_metadata(body, at + header, at + size, METADATA_IN_TRACKS)
+        yield bytes(body[at + 4 : at + 8]), at, at + header, at + size
         at += size
+
+
+def _blank_metadata(body: bytearray, at: int, end: int, kinds: set[bytes]) -> None:
+    """Blank the metadata tracks, and the boxes of these kinds, among the boxes from `at` to `end`."""
+    for kind, start, inner, after in _boxes(body, at, end):
+        if kind in kinds or (kind == b"trak" and _handler(body, inner, after) == b"meta"):
+            body[start + 4 : start + 8] = b"free"
+            body[inner:after] = bytes(after - inner)
+        elif kind == b"trak":
+            _blank_metadata(body, inner, after, METADATA_IN_TRACKS)
 
 
 def _handler(body: bytearray, at: int, end: int) -> bytes:
     """Return the kind of a track: `vide`, `soun`, or `meta`, which may have the GPS positions of the camera."""
-    while at + 8 <= end:
-        header, size = _header_bytes(body, at), min(_size(body, at), end - at)
-        kind = body[at + 4 : at + 8]
+    for kind, _, inner, after in _boxes(body, at, end):
         if kind == b"mdia":
-            return _handler(body, at + header, at + size)
+            return _handler(body, inner, after)
         if kind == b"hdlr":
-            return bytes(body[at + header + 8 : at + header + 12])
-        at += max(size, 8)
+            return bytes(body[inner + 8 : inner + 12])
     return b""

@@ -21,16 +21,16 @@ from squinney.content.files.chunks import CHUNK_BYTES
 from squinney.content.files.documents import ASSETS
 from squinney.content.files.uploads import Receiver, Stream, web_id
 from squinney.content.nodes import rules as node_rules
+from squinney.content.nodes import versions
 from squinney.content.nodes.access import TRUSTED, Viewer
 from squinney.content.nodes.documents import NODE_COLLECTIONS, NODES, Node
 from squinney.content.nodes.nodes import Nodes
-from squinney.content.nodes.versions import SAVED_SINCE
 from squinney.errors import Invalid, NotFound
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.prepared import require_unique
-from squinney.mongo.schema import Db, Document
-from squinney.patterns.nonces import EditConflict, new_nonce
+from squinney.mongo.schema import Db
+from squinney.patterns.nonces import EditConflict
 from squinney.transactions import Plan, Transactions
 
 Rendition = Literal["web", "original"]
@@ -161,21 +161,12 @@ class Photos:
             def build() -> Plan:
                 current = self._nodes.editable(before["_id"], viewer)
                 _require_nonce(current, nonce)
-                return self._swap(current, received, receiver, editor)
+                now = self._clock()
+                old = current["metadata"]["detail"].get("file_id")
+                steps = [*receiver.finish_steps(), *([rules.old_file_step(old, now)] if old else [])]
+                return versions.plan(current, {"detail": received}, editor, now, steps)
 
             return cast(Node, self._transactions.run("replace-photo", build).result)
-
-    def _swap(self, current: Node, received: Document, receiver: Receiver, by: Author) -> Plan:
-        now = self._clock()
-        after = node_rules.changed(current, {"detail": received}, now, new_nonce())
-        steps = [
-            node_rules.edit_step(current, after),
-            node_rules.revision_step(after, by, now),
-            *receiver.finish_steps(),
-        ]
-        if old := current["metadata"]["detail"].get("file_id"):
-            steps.append(rules.old_file_step(old, now))
-        return Plan(steps, result=after)
 
     @contextmanager
     def _receiving(self, by: str) -> Iterator[Receiver]:
@@ -232,4 +223,4 @@ def _checked_kind(kind: Any) -> Literal["photo", "video"]:
 
 def _require_nonce(current: Node, nonce: str | None) -> None:
     if nonce is not None and current["metadata"]["nonce"] != nonce:
-        raise EditConflict(SAVED_SINCE, theirs=current["metadata"])
+        raise EditConflict(versions.SAVED_SINCE, theirs=current["metadata"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any, Protocol
 
 from gridfs import GridFSBucket
@@ -85,7 +86,7 @@ class Receiver:
         length = 0
         blanker = blanker_for(type_)
         received = hashlib.sha256() if blanker and announced else None
-        with self._writer(self.file_id, type_) as writer:
+        with closing(self._writer(self.file_id, type_)) as writer:
             piece = head
             while piece:
                 length += len(piece)
@@ -110,7 +111,7 @@ class Receiver:
         with operation(60), bucket.open_download_stream(self.file_id) as original:
             found = media.picture(original)
         self._has_web = True
-        with self._writer(web_id(self.file_id), found.web_type) as writer:
+        with closing(self._writer(web_id(self.file_id), found.web_type)) as writer:
             writer.write(found.web)
             digest = writer.finish()
         self._require_all_chunks(web_id(self.file_id), len(found.web))

@@ -15,12 +15,12 @@ from squinney.content.nodes import render
 from squinney.content.nodes.documents import Node
 from squinney.mongo.schema import Document
 
-ATOM = "http://www.w3.org/2005/Atom"
-DUBLIN_CORE = "http://purl.org/dc/elements/1.1/"
+ATOM = "{http://www.w3.org/2005/Atom}"
+DUBLIN_CORE = "{http://purl.org/dc/elements/1.1/}"
 INVALID_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-ElementTree.register_namespace("atom", ATOM)
-ElementTree.register_namespace("dc", DUBLIN_CORE)
+ElementTree.register_namespace("atom", ATOM.strip("{}"))
+ElementTree.register_namespace("dc", DUBLIN_CORE.strip("{}"))
 
 
 @dataclass(frozen=True)
@@ -47,63 +47,61 @@ class Feed:
 def rss(feed: Feed) -> bytes:
     """Return the feed as RSS 2.0."""
     root = ElementTree.Element("rss", version="2.0")
-    channel = ElementTree.SubElement(root, "channel")
-    _text(channel, "title", feed.title)
-    _text(channel, "link", feed.page_url)
-    _text(channel, "description", feed.title)
-    _text(channel, "lastBuildDate", format_datetime(feed.updated.astimezone(UTC), usegmt=True))
-    _text(channel, "docs", "https://www.rssboard.org/rss-specification")
-    ElementTree.SubElement(channel, f"{{{ATOM}}}link", href=feed.feed_url, rel="self", type="application/rss+xml")
+    channel = _add(root, "channel")
+    _add(channel, "title", feed.title)
+    _add(channel, "link", feed.page_url)
+    _add(channel, "description", feed.title)
+    _add(channel, "lastBuildDate", format_datetime(feed.updated.astimezone(UTC), usegmt=True))
+    _add(channel, "docs", "https://www.rssboard.org/rss-specification")
+    _add(channel, f"{ATOM}link", href=feed.feed_url, rel="self", type="application/rss+xml")
     for node, url in feed.entries:
-        _rss_item(ElementTree.SubElement(channel, "item"), feed, node, url)
+        _rss_item(_add(channel, "item"), feed, node, url)
     return _to_bytes(root)
 
 
 def _rss_item(item: ElementTree.Element, feed: Feed, node: Node, url: str) -> None:
     metadata = node["metadata"]
-    _text(item, "title", metadata["title"])
-    _text(item, "link", url)
-    _text(item, "description", _html(feed, node, url))
-    _text(item, f"{{{DUBLIN_CORE}}}creator", metadata["author"]["name"])
-    _text(item, "pubDate", format_datetime(_published(node).astimezone(UTC), usegmt=True))
-    _text(item, "guid", f"urn:squinney:node:{node['_id']}").set("isPermaLink", "false")
+    _add(item, "title", metadata["title"])
+    _add(item, "link", url)
+    _add(item, "description", _html(feed, node, url))
+    _add(item, f"{DUBLIN_CORE}creator", metadata["author"]["name"])
+    _add(item, "pubDate", format_datetime(_published(node).astimezone(UTC), usegmt=True))
+    _add(item, "guid", f"urn:squinney:node:{node['_id']}", isPermaLink="false")
     for tag in metadata["tags"]:
-        _text(item, "category", tag)
+        _add(item, "category", tag)
     if file := _file(node):
-        ElementTree.SubElement(
-            item, "enclosure", url=feed.asset_url(node), length=str(file["length"]), type=file["content_type"]
-        )
+        _add(item, "enclosure", url=feed.asset_url(node), length=str(file["length"]), type=file["content_type"])
 
 
 def atom(feed: Feed) -> bytes:
     """Return the feed as Atom (RFC 4287)."""
-    root = ElementTree.Element(f"{{{ATOM}}}feed")
-    _text(root, f"{{{ATOM}}}title", feed.title)
-    _text(root, f"{{{ATOM}}}id", feed.feed_url)
-    _text(root, f"{{{ATOM}}}updated", _iso(feed.updated))
-    ElementTree.SubElement(root, f"{{{ATOM}}}link", href=feed.feed_url, rel="self", type="application/atom+xml")
-    ElementTree.SubElement(root, f"{{{ATOM}}}link", href=feed.page_url, rel="alternate", type="text/html")
+    root = ElementTree.Element(f"{ATOM}feed")
+    _add(root, f"{ATOM}title", feed.title)
+    _add(root, f"{ATOM}id", feed.feed_url)
+    _add(root, f"{ATOM}updated", _iso(feed.updated))
+    _add(root, f"{ATOM}link", href=feed.feed_url, rel="self", type="application/atom+xml")
+    _add(root, f"{ATOM}link", href=feed.page_url, rel="alternate", type="text/html")
     if not feed.entries:
-        _text(ElementTree.SubElement(root, f"{{{ATOM}}}author"), f"{{{ATOM}}}name", feed.title)
+        _add(_add(root, f"{ATOM}author"), f"{ATOM}name", feed.title)
     for node, url in feed.entries:
-        _atom_entry(ElementTree.SubElement(root, f"{{{ATOM}}}entry"), feed, node, url)
+        _atom_entry(_add(root, f"{ATOM}entry"), feed, node, url)
     return _to_bytes(root)
 
 
 def _atom_entry(entry: ElementTree.Element, feed: Feed, node: Node, url: str) -> None:
     metadata = node["metadata"]
-    _text(entry, f"{{{ATOM}}}title", metadata["title"])
-    _text(entry, f"{{{ATOM}}}id", f"urn:squinney:node:{node['_id']}")
-    _text(entry, f"{{{ATOM}}}published", _iso(_published(node)))
-    _text(entry, f"{{{ATOM}}}updated", _iso(_last_changed(node)))
-    _text(ElementTree.SubElement(entry, f"{{{ATOM}}}author"), f"{{{ATOM}}}name", metadata["author"]["name"])
-    ElementTree.SubElement(entry, f"{{{ATOM}}}link", href=url, rel="alternate", type="text/html")
+    _add(entry, f"{ATOM}title", metadata["title"])
+    _add(entry, f"{ATOM}id", f"urn:squinney:node:{node['_id']}")
+    _add(entry, f"{ATOM}published", _iso(_published(node)))
+    _add(entry, f"{ATOM}updated", _iso(_last_changed(node)))
+    _add(_add(entry, f"{ATOM}author"), f"{ATOM}name", metadata["author"]["name"])
+    _add(entry, f"{ATOM}link", href=url, rel="alternate", type="text/html")
     if file := _file(node):
         enclosure = {"href": feed.asset_url(node), "length": str(file["length"]), "type": file["content_type"]}
-        ElementTree.SubElement(entry, f"{{{ATOM}}}link", rel="enclosure", **enclosure)
+        _add(entry, f"{ATOM}link", rel="enclosure", **enclosure)
     for tag in metadata["tags"]:
-        ElementTree.SubElement(entry, f"{{{ATOM}}}category", term=_valid_xml(tag))
-    _text(entry, f"{{{ATOM}}}content", _html(feed, node, url)).set("type", "html")
+        _add(entry, f"{ATOM}category", term=tag)
+    _add(entry, f"{ATOM}content", _html(feed, node, url), type="html")
 
 
 def _to_bytes(root: ElementTree.Element) -> bytes:
@@ -149,11 +147,8 @@ def _iso(at: datetime) -> str:
     return f"{utc.year:04}-{utc:%m-%dT%H:%M:%SZ}"  # %Y writes a year below 1000 with fewer than four digits
 
 
-def _text(parent: ElementTree.Element, name: str, text: str) -> ElementTree.Element:
-    element = ElementTree.SubElement(parent, name)
-    element.text = _valid_xml(text)
+def _add(parent: ElementTree.Element, name: str, text: str = "", **attributes: str) -> ElementTree.Element:
+    valid = {key: INVALID_IN_XML.sub("\ufffd", value) for key, value in attributes.items()}
+    element = ElementTree.SubElement(parent, name, valid)
+    element.text = INVALID_IN_XML.sub("\ufffd", text)
     return element
-
-
-def _valid_xml(text: str) -> str:
-    return INVALID_IN_XML.sub("\ufffd", text)

@@ -14,9 +14,10 @@ from squinney.content.comments import conversion
 from squinney.content.documents import Author
 from squinney.content.errors import UnknownNode
 from squinney.content.nodes import access as access_rules
-from squinney.content.nodes import moving, queries, rules, versions
+from squinney.content.nodes import queries, rules, versions
 from squinney.content.nodes.access import DEFAULT_ACCESS, TRUSTED, Viewer
 from squinney.content.nodes.documents import (
+    MOST_DEPTH,
     MOST_TAGS,
     NODE_COLLECTIONS,
     NODES,
@@ -24,20 +25,18 @@ from squinney.content.nodes.documents import (
     WITHOUT_COMMENTS,
     Access,
     Node,
-    Revision,
 )
-from squinney.content.nodes.rules import id_of
-from squinney.content.nodes.visible import VisibleNodes
-from squinney.errors import Conflict, LimitReached
+from squinney.content.nodes.visible import VisibleNodes, too_deep
+from squinney.errors import Conflict, Invalid, LimitReached
 from squinney.mongo.connect import operation
-from squinney.mongo.pinned import pinned
 from squinney.mongo.prepared import require_unique
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.paging import Page, page
-from squinney.transactions import Plan, Transactions
+from squinney.transactions import Plan, Step, Transactions
+
+BATCH = 1_000
 
 
-class Nodes:
+class Nodes(VisibleNodes):
     """The tree of nodes.
 
     Methods that take a `node` accept the document or its id; with the document, the query goes to one shard. `viewer`
@@ -54,12 +53,10 @@ class Nodes:
         clock: Clock = utcnow,
         top_access: Access = DEFAULT_ACCESS,
     ) -> None:
-        self._db = pinned(db)
+        super().__init__(db, clock, top_access)
         self._transactions = transactions or Transactions(db)
-        self._clock = clock
-        self._visible = VisibleNodes(self._db, clock, access_rules.checked(top_access))
 
-    # ---- create and read ----
+    # ---- create and edit ----
 
     @operation()
     def create(
@@ -85,128 +82,10 @@ class Nodes:
         node = rules.new_node(self._clock(), slug, type, title, author, detail or {}, tags, published)
 
         def build() -> Plan:
-            above = self._visible.parent_for(parent, viewer)
+            above = self.parent_for(parent, viewer)
             return Plan(rules.create_steps(node, above), result=node)
 
         return cast(Node, self._transactions.run("create-node", build).result)
-
-    @operation(reads_only=True)
-    def parent_for(self, parent: Node | str | None, viewer: Viewer) -> Node | None:
-        """Return the current parent document if the viewer may create nodes below it; None is the top level.
-
-        Raises: `UnknownNode`, `Forbidden`, `LimitReached` if the tree would become too deep.
-        """
-        return self._visible.parent_for(parent, viewer)
-
-    @operation(reads_only=True)
-    def get(self, parent: Node | str | None, slug: str, *, viewer: Viewer = TRUSTED) -> Node:
-        """Return the child of `parent` with this slug.
-
-        Raises: `UnknownNode`, `Invalid`.
-        """
-        parent_id = id_of(parent) if parent is not None else None
-        return self._visible.readable(self._visible.child(parent_id, rules.checked_slug(slug)), viewer)
-
-    @operation(reads_only=True)
-    def by_id(self, node_id: str, *, viewer: Viewer = TRUSTED) -> Node:
-        """Return the node with this id.
-
-        Raises: `UnknownNode`, `Invalid`.
-        """
-        return self._visible.readable(self._visible.current(node_id), viewer)
-
-    @operation(reads_only=True)
-    def by_path(self, path: str, *, viewer: Viewer = TRUSTED) -> Node:
-        """Return the node at a path such as "/blog/2026-11-hello", with one read per path segment.
-
-        Raises: `UnknownNode`, `Invalid`.
-        """
-        *above, node = self._visible.on_path(moving.parts_of(path))
-        return self._visible.require_visible(node, self._visible.access_of(node, above), viewer)
-
-    @operation(reads_only=True)
-    def moved_to(self, path: str, *, viewer: Viewer = TRUSTED) -> str:
-        """Return the current path of the node that had this `path` before it, or a folder above it, was moved.
-
-        Raises: `UnknownNode`, also if the viewer may not see the node; `Invalid`.
-        """
-        return self._visible.path_of(self._visible.readable(moving.formerly_at(self._db, self._visible, path), viewer))
-
-    @operation(reads_only=True)
-    def path_of(self, node: Node | str) -> str:
-        """Return the path at which `by_path` finds the node.
-
-        Raises: `UnknownNode`.
-        """
-        return self._visible.path_of(self._visible.current(node))
-
-    @operation(reads_only=True)
-    def ancestors(self, node: Node) -> list[Node]:
-        """Return the nodes above this node, the parent first, without a check of access."""
-        return self._visible.ancestors(node)
-
-    @operation(reads_only=True)
-    def readable(self, nodes: list[Node], viewer: Viewer) -> list[Node]:
-        """Return those of the given nodes that the viewer may see."""
-        return self._visible.only_visible(nodes, viewer)
-
-    @operation(reads_only=True)
-    def moderated(self, node_ids: Iterable[str], viewer: Viewer) -> set[str]:
-        """Return the ids of those nodes whose comments the viewer may moderate.
-
-        The viewer may edit such a node, or may read the node and is an editor or admin.
-        """
-        return self._visible.only_moderated(node_ids, viewer)
-
-    # ---- lists ----
-
-    @operation(reads_only=True)
-    def children(
-        self, parent: Node | str | None, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
-    ) -> Page[Node]:
-        """Return a page of the children of `parent`, sorted by slug; drafts only if the viewer may edit them.
-
-        Raises: `Invalid`.
-        """
-        parent_id = id_of(parent) if parent is not None else None
-        return self._visible.page(queries.CHILDREN, viewer, cursor, limit, parent_id=parent_id)
-
-    @operation(reads_only=True)
-    def recent(
-        self, parent: Node | str | None, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
-    ) -> Page[Node]:
-        """Return a page of the published children of `parent`, newest first; scheduled ones from their time on.
-
-        Raises: `Invalid`.
-        """
-        parent_id = id_of(parent) if parent is not None else None
-        now = self._clock()
-        return self._visible.page(queries.RECENT, viewer, cursor, limit, parent_id=parent_id, now=now)
-
-    @operation(reads_only=True)
-    def tagged(self, tag: str, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED) -> Page[Node]:
-        """Return a page of all published nodes with this tag, of any type and parent, newest first.
-
-        Raises: `Invalid`.
-        """
-        tags = rules.checked_tags([tag])
-        return self._visible.page(queries.TAGGED, viewer, cursor, limit, tag=tags[0], now=self._clock())
-
-    @operation(reads_only=True)
-    def unpublished(
-        self, parent: Node | str | None, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
-    ) -> Page[Node]:
-        """Return a page of the drafts and scheduled nodes below `parent` that the viewer may edit.
-
-        Scheduled nodes come first, sorted by time of publication, the latest first.
-
-        Raises: `Invalid`.
-        """
-        parent_id = id_of(parent) if parent is not None else None
-        now = self._clock()
-        return self._visible.page(queries.UNPUBLISHED, viewer, cursor, limit, parent_id=parent_id, now=now)
-
-    # ---- edit ----
 
     @operation(30)
     def edit(
@@ -234,24 +113,13 @@ class Nodes:
             checks.text(session, "session", least=1, most=64)
 
         def build() -> Plan:
-            current = self._visible.editable(node, viewer)
+            current = self.editable(node, viewer)
             checked = rules.checked_changes(current["metadata"]["type"], changes)
             if current["metadata"]["nonce"] != nonce:
                 versions.require_same_session_since(self._db, current, nonce, checked, session)
             return versions.plan(current, checked, editor, self._clock(), session=session)
 
         return cast(Node, self._transactions.run("edit-node", build).result)
-
-    @operation(reads_only=True)
-    def history(
-        self, node: Node | str, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
-    ) -> Page[Revision]:
-        """Return a page of the node's versions, newest first; the newest equals the current node.
-
-        Raises: `UnknownNode`, `Forbidden`, `Invalid`.
-        """
-        current = self._visible.editable(node, viewer)
-        return cast(Page[Revision], page(self._db, queries.HISTORY, cursor=cursor, limit=limit, node_id=current["_id"]))
 
     @operation(30)
     def restore(self, node: Node | str, nonce: str, *, by: Author | None = None, viewer: Viewer = TRUSTED) -> Node:
@@ -265,7 +133,7 @@ class Nodes:
         editor = rules.checked_author(by, "by") if by else None
 
         def build() -> Plan:
-            current = self._visible.editable(node, viewer)
+            current = self.editable(node, viewer)
             earlier = self._db[REVISIONS].find_one(queries.REVISION(node_id=current["_id"], nonce=nonce))
             if earlier is None:
                 raise UnknownNode(f"the node has no version {nonce}", nonce=nonce)
@@ -307,7 +175,7 @@ class Nodes:
         try:
             return self._set(node, [{"$set": {"metadata.tags": tags}}], viewer, room)
         except Conflict:
-            current = self._visible.editable(node, viewer)["metadata"]["tags"]
+            current = self.editable(node, viewer)["metadata"]["tags"]
             if len({*current, *added} - ({*removed} - {*added})) <= MOST_TAGS:
                 raise
             raise LimitReached(f"a node has at most {MOST_TAGS} tags", limit=MOST_TAGS) from None
@@ -346,7 +214,7 @@ class Nodes:
         return self._set(node, {"$set": {"metadata.access": access_rules.checked(access)}}, viewer)
 
     def _set(self, node: Node | str, update: Any, viewer: Viewer, guard: Document | None = None) -> Node:
-        current = self._visible.editable(node, viewer)
+        current = self.editable(node, viewer)
         while True:
             where = rules.filter_of(current)
             found = self._db[NODES].find_one_and_update(
@@ -357,7 +225,7 @@ class Nodes:
             )
             if found is not None:
                 return cast(Node, found)
-            current = self._visible.editable(node, viewer)  # the node may have been moved in the meantime
+            current = self.editable(node, viewer)  # the node may have been moved in the meantime
             if rules.filter_of(current) == where:
                 raise Conflict("the node's current state does not permit this update")
 
@@ -385,10 +253,41 @@ class Nodes:
         editor = rules.checked_author(by, "by") if by else None
 
         def build() -> Plan:
-            now = self._clock()
-            return moving.plan(self._db, self._visible, node, parent, slug, by=editor, viewer=viewer, now=now)
+            return self._move_plan(self.editable(node, viewer), self.parent_for(parent, viewer), slug, editor)
 
         return cast(Node, self._transactions.run("move-node", build).result)
+
+    def _move_plan(self, current: Node, above: Node | None, slug: str | None, by: Author | None) -> Plan:
+        folders = [above, *self.ancestors(above)] if above else []
+        if current["_id"] in [folder["_id"] for folder in folders]:
+            raise Invalid("a node cannot be moved into itself", field="parent")
+        old_parent_id, new_parent_id = current["metadata"]["parent_id"], above["_id"] if above else None
+        new_slug = slug or current["metadata"]["slug"]
+        found = self._db[NODES].find_one(queries.CHILD(parent_id=new_parent_id, slug=new_slug), {"_id": 1})
+        if found and found["_id"] != current["_id"]:
+            raise rules.slug_taken(new_slug)
+        counts: list[Step] = []
+        if old_parent_id != new_parent_id:
+            self._require_depth(current, len(folders) + 1)
+            if old_parent_id is not None:
+                counts.append(rules.children_step(self._current(old_parent_id), -1))
+            if above is not None:
+                counts.append(rules.children_step(above, 1))
+        unmoved = rules.unmoved_steps(folders, without=[step.id for step in counts])
+        changes = {"parent_id": new_parent_id, "slug": new_slug}
+        steps = [*counts, *unmoved]
+        return versions.plan(current, changes, by, self._clock(), steps, step_for=rules.move_step)
+
+    def _require_depth(self, node: Node, depth: int) -> None:
+        """Require that the tree below the node fits at this depth; reads one level of folders at a time."""
+        folders = [node["_id"]] if node["metadata"]["num_children"] else []
+        while folders:
+            depth += 1
+            if depth > MOST_DEPTH:
+                raise too_deep()
+            batches = [folders[at : at + BATCH] for at in range(0, len(folders), BATCH)]
+            found = [queries.FOLDERS.find(self._db, parent_ids=batch, projection={"_id": 1}) for batch in batches]
+            folders = [folder["_id"] for some in found for folder in some]
 
     @operation(30)
     def remove(self, node: Node | str, *, viewer: Viewer = TRUSTED) -> None:
@@ -403,26 +302,11 @@ class Nodes:
         """
 
         def build() -> Plan:
-            current = self._visible.editable(node, viewer)
+            current = self.editable(node, viewer)
             parent_id = current["metadata"]["parent_id"]
-            parent = self._visible.current(parent_id) if parent_id is not None else None
+            parent = self._current(parent_id) if parent_id is not None else None
             if frozen := current["metadata"].get("discussion", {}).get("frozen"):
                 conversion.thaw_if_expired(self._db, current["_id"], frozen)
             return Plan(rules.remove_steps(current, parent, self._clock()))
 
         self._transactions.run("remove-node", build)
-
-    # ---- permissions ----
-
-    @operation(reads_only=True)
-    def editable(self, node: Node | str, viewer: Viewer) -> Node:
-        """Return the current node if the viewer may edit it.
-
-        Raises: `UnknownNode`, `Forbidden`.
-        """
-        return self._visible.editable(node, viewer)
-
-    @operation(reads_only=True)
-    def may_edit(self, node: Node | None, viewer: Viewer) -> bool:
-        """Return whether the viewer may edit the node (None: create nodes at the top level)."""
-        return viewer.may("edit", self._visible.access_of(node), node)

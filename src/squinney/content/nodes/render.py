@@ -160,14 +160,7 @@ def _rendered(offload: Offload | None, render: Callable[..., str], text: str, *a
 
 
 def _markdown(text: str, base_url: str | None) -> str:
-    return nh3.clean(
-        _page(text),
-        tags=TAGS,
-        attributes=ATTRIBUTES,
-        attribute_filter=functools.partial(_attribute, base_url=base_url) if base_url else _attribute,
-        url_schemes=SCHEMES,
-        link_rel="noopener noreferrer",
-    )
+    return _clean(_page(text), TAGS, ATTRIBUTES, "noopener noreferrer", base_url)
 
 
 def comment(text: str, *, offload: Offload | None = None) -> str:
@@ -176,15 +169,13 @@ def comment(text: str, *, offload: Offload | None = None) -> str:
 
 
 def _comment(text: str) -> str:
-    simple = markup.is_simple(text, markup.COMMENT)
-    return nh3.clean(
-        _comments().render(text) if simple else as_typed(text),
-        tags=COMMENT_TAGS,
-        attributes=COMMENT_ATTRIBUTES,
-        attribute_filter=_attribute,
-        url_schemes=SCHEMES,
-        link_rel="noopener noreferrer nofollow ugc",
-    )
+    rendered = _comments().render(text) if markup.is_simple(text, markup.COMMENT) else as_typed(text)
+    return _clean(rendered, COMMENT_TAGS, COMMENT_ATTRIBUTES, "noopener noreferrer nofollow ugc")
+
+
+def _clean(body: str, tags: set[str], attributes: dict[str, set[str]], rel: str, base_url: str | None = None) -> str:
+    keep = functools.partial(_attribute, base_url=base_url)
+    return nh3.clean(body, tags=tags, attributes=attributes, attribute_filter=keep, url_schemes=SCHEMES, link_rel=rel)
 
 
 def summary(text: str, most: int = 300) -> str:
@@ -200,7 +191,7 @@ def _summary(text: str, most: int) -> str:
     return short if len(short) <= most else short[: most - 1].rsplit(" ", 1)[0] + "…"
 
 
-def _attribute(tag: str, name: str, value: str, base_url: str | None = None) -> str | None:
+def _attribute(tag: str, name: str, value: str, base_url: str | None) -> str | None:
     """Return the allowed value of an attribute, or None to drop it.
 
     Control characters in an address must not hide its scheme, and a class may only name a programming language.

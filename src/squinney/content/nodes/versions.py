@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, cast
 
@@ -11,16 +11,25 @@ from squinney.content.nodes import queries, rules
 from squinney.content.nodes.documents import REVISIONS, Node
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.nonces import EditConflict, new_nonce
-from squinney.transactions import Plan
+from squinney.transactions import Plan, Step
 
 SAVED_SINCE = "the node was saved since you opened it"
 
 
-def plan(current: Node, changes: Document, by: Author | None, now: datetime, *, session: str | None = None) -> Plan:
-    """Return the plan that saves the changes with a revision; the changed node is its result."""
+def plan(
+    current: Node,
+    changes: Document,
+    by: Author | None,
+    now: datetime,
+    more: Iterable[Step] = (),
+    *,
+    session: str | None = None,
+    step_for: Callable[[Node, Node], Step] = rules.edit_step,
+) -> Plan:
+    """Return the plan that saves the changes with a revision and takes `more` steps; the changed node is its result."""
     after = rules.changed(current, changes, now, new_nonce())
     revision = rules.revision_step(after, by or current["metadata"]["author"], now, session=session)
-    return Plan([rules.edit_step(current, after), revision], result=after)
+    return Plan([step_for(current, after), *more, revision], result=after)
 
 
 def restored(earlier: Mapping[str, Any]) -> Document:

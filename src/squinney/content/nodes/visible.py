@@ -1,33 +1,106 @@
-"""`VisibleNodes`: reads of nodes that check what the viewer may see and change. `Nodes` is built on it."""
+"""`VisibleNodes`: the reading half of `Nodes`. It checks what the viewer may see and change."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, cast
 
+from squinney import checks
 from squinney.clock import Clock
 from squinney.content.errors import UnknownNode
 from squinney.content.nodes import access as access_rules
 from squinney.content.nodes import queries, rules
-from squinney.content.nodes.access import Viewer
-from squinney.content.nodes.documents import MOST_DEPTH, NODES, WITHOUT_COMMENTS, Access, Node
-from squinney.errors import Forbidden, LimitReached
+from squinney.content.nodes.access import TRUSTED, Viewer
+from squinney.content.nodes.documents import MOST_DEPTH, NODES, WITHOUT_COMMENTS, Access, Node, Revision
+from squinney.errors import Forbidden, Invalid, LimitReached
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db
 from squinney.patterns.paging import Page, filtered_page, page
 
 
 class VisibleNodes:
-    """Reads nodes, and checks access and the time of publication."""
+    """Reads nodes, and checks access and the time of publication.
 
-    def __init__(self, db: Db, clock: Clock, top: Access) -> None:
-        self._db = db
+    What `Nodes` calls during a change has the time limit of the change: a shorter limit would cut the change short.
+    """
+
+    def __init__(self, db: Db, clock: Clock, top_access: Access) -> None:
+        self._db = pinned(db)
         self._clock = clock
-        self.top = top
+        self._top_access = access_rules.checked(top_access)
 
     # ---- one node ----
 
-    def current(self, node: Node | str) -> Node:
+    @operation(reads_only=True)
+    def get(self, parent: Node | str | None, slug: str, *, viewer: Viewer = TRUSTED) -> Node:
+        """Return the child of `parent` with this slug.
+
+        Raises: `UnknownNode`, `Invalid`.
+        """
+        return self._readable(self._child(_id_or_none(parent), rules.checked_slug(slug)), viewer)
+
+    @operation(reads_only=True)
+    def by_id(self, node_id: str, *, viewer: Viewer = TRUSTED) -> Node:
+        """Return the node with this id.
+
+        Raises: `UnknownNode`, `Invalid`.
+        """
+        return self._readable(self._current(node_id), viewer)
+
+    @operation(reads_only=True)
+    def by_path(self, path: str, *, viewer: Viewer = TRUSTED) -> Node:
+        """Return the node at a path such as "/blog/2026-11-hello", with one read per path segment.
+
+        Raises: `UnknownNode`, `Invalid`.
+        """
+        found: list[Node] = []
+        for slug in _slugs_of(path):
+            found.append(self._child(found[-1]["_id"] if found else None, slug))
+        *above, node = found
+        return self._require_visible(node, self._access_of(node, above), viewer)
+
+    @operation(reads_only=True)
+    def moved_to(self, path: str, *, viewer: Viewer = TRUSTED) -> str:
+        """Return the current path of the node that had this `path` before it, or a folder above it, was moved.
+
+        Every version stores the node's parent and slug at that time, so the history is enough. It is queried only for
+        the segments of the path that no node has now.
+
+        Raises: `UnknownNode`, also if the viewer may not see the node; `Invalid`.
+        """
+        parent_id: str | None = None
+        for slug in _slugs_of(path):
+            try:
+                node = self._child(parent_id, slug)
+            except UnknownNode:
+                node = self._former_child(parent_id, slug)
+            parent_id = node["_id"]
+        return self._path(self._readable(node, viewer))
+
+    @operation(reads_only=True)
+    def path_of(self, node: Node | str) -> str:
+        """Return the path at which `by_path` finds the node.
+
+        Raises: `UnknownNode`.
+        """
+        return self._path(self._current(node))
+
+    @operation(30, reads_only=True)
+    def ancestors(self, node: Node) -> list[Node]:
+        """Return the nodes above this node, the parent first, without a check of access."""
+        found: list[Node] = []
+        parent_id = node["metadata"]["parent_id"]
+        while parent_id is not None and len(found) <= MOST_DEPTH:
+            found.append(self._current(parent_id))
+            parent_id = found[-1]["metadata"]["parent_id"]
+        return found
+
+    def _path(self, node: Node) -> str:
+        return "".join(f"/{one['metadata']['slug']}" for one in reversed([node, *self.ancestors(node)]))
+
+    def _current(self, node: Node | str) -> Node:
         """Return the current node, found by parent and slug if these are known and still valid, else by id."""
         node_id = rules.id_of(node)
         if not isinstance(node, str) and "metadata" in node:
@@ -36,67 +109,46 @@ class VisibleNodes:
                 return cast(Node, found)
         found = self._db[NODES].find_one(queries.NODE(node_id=node_id), WITHOUT_COMMENTS)
         if found is None:
-            raise UnknownNode(f"there is no node {node_id}", node_id=node_id)
+            raise _unknown(node_id)
         return cast(Node, found)
 
-    def child(self, parent_id: str | None, slug: str) -> Node:
-        """Return the child of a node with this slug, or raise `UnknownNode`."""
+    def _child(self, parent_id: str | None, slug: str) -> Node:
         found = self._db[NODES].find_one(queries.CHILD(parent_id=parent_id, slug=slug), WITHOUT_COMMENTS)
         if found is None:
-            raise no_child(slug)
+            raise _no_child(slug)
         return cast(Node, found)
 
-    def on_path(self, slugs: list[str]) -> list[Node]:
-        """Return all nodes on a path, from the top down, or raise `UnknownNode`."""
-        found: list[Node] = []
-        for slug in slugs:
-            found.append(self.child(found[-1]["_id"] if found else None, slug))
-        return found
-
-    def ancestors(self, node: Node) -> list[Node]:
-        """Return the nodes above this node, the parent first."""
-        found: list[Node] = []
-        parent_id = node["metadata"]["parent_id"]
-        while parent_id is not None and len(found) <= MOST_DEPTH:
-            found.append(self.current(parent_id))
-            parent_id = found[-1]["metadata"]["parent_id"]
-        return found
-
-    def path_of(self, node: Node) -> str:
-        """Return the path at which `Nodes.by_path` finds the node."""
-        slugs = [above["metadata"]["slug"] for above in reversed(self.ancestors(node))]
-        return "/" + "/".join([*slugs, node["metadata"]["slug"]])
+    def _former_child(self, parent_id: str | None, slug: str) -> Node:
+        """Return the last node that had this parent and slug."""
+        former = queries.FORMERLY_AT.find(self._db, parent_id=parent_id, slug=slug, limit=1, projection={"node_id": 1})
+        found = next(former, None)
+        if found is None:
+            raise _no_child(slug)
+        return self._current(found["node_id"])
 
     # ---- permissions ----
 
-    def access_of(self, node: Node | None, above: Iterable[Node] = ()) -> Access:
-        """Return the node's own or inherited access; None is the top level. Ancestors in `above` are not read again."""
-        if node is None:
-            return self.top
-        return access_rules.effective(self._db, [node], above, top=self.top, now=self._clock())[node["_id"]]
-
-    def readable(self, node: Node, viewer: Viewer) -> Node:
-        """Return the node if the viewer may see it, else raise `UnknownNode`."""
-        return node if viewer.trusted else self.require_visible(node, self.access_of(node), viewer)
-
-    def require_visible(self, node: Node, access: Access, viewer: Viewer) -> Node:
-        """Return the node if its access allows the viewer to see it, else raise `UnknownNode`."""
-        if not self._may_see(node, access, viewer):
-            raise UnknownNode(f"there is no node {node['_id']}", node_id=node["_id"])
-        return node
-
-    def only_visible(self, nodes: list[Node], viewer: Viewer) -> list[Node]:
-        """Return those of the nodes that the viewer may see."""
+    @operation(reads_only=True)
+    def readable(self, nodes: list[Node], viewer: Viewer) -> list[Node]:
+        """Return those of the given nodes that the viewer may see."""
         if viewer.trusted:
             return nodes
-        access = access_rules.effective(self._db, nodes, top=self.top, now=self._clock())
+        access = self._accesses(nodes)
         return [node for node in nodes if self._may_see(node, access[node["_id"]], viewer)]
 
-    def only_moderated(self, node_ids: Iterable[str], viewer: Viewer) -> set[str]:
-        """Return the ids of those nodes whose comments the viewer may moderate."""
-        ids = sorted(set(node_ids))
-        nodes = cast(list[Node], list(queries.NODES_BY_ID.find(self._db, node_ids=ids, projection=WITHOUT_COMMENTS)))
-        access = access_rules.effective(self._db, nodes, top=self.top, now=self._clock())
+    @operation(reads_only=True)
+    def readable_ids(self, node_ids: Iterable[str], viewer: Viewer) -> set[str]:
+        """Return the ids of those nodes that exist and that the viewer may see."""
+        return {node["_id"] for node in self.readable(self._by_ids(node_ids), viewer)}
+
+    @operation(reads_only=True)
+    def moderated(self, node_ids: Iterable[str], viewer: Viewer) -> set[str]:
+        """Return the ids of those nodes whose comments the viewer may moderate.
+
+        The viewer may edit such a node, or may read the node and is an editor or admin.
+        """
+        nodes = self._by_ids(node_ids)
+        access = self._accesses(nodes)
         return {
             node["_id"]
             for node in nodes
@@ -104,48 +156,150 @@ class VisibleNodes:
             or (viewer.moderates and self._may_see(node, access[node["_id"]], viewer))
         }
 
-    def _may_see(self, node: Node, access: Access, viewer: Viewer) -> bool:
-        if not access_rules.is_published(node["metadata"], self._clock()):
-            return viewer.may("edit", access, node)
-        return viewer.may("read", access, node)
-
+    @operation(30, reads_only=True)
     def editable(self, node: Node | str, viewer: Viewer) -> Node:
-        """Return the current node if the viewer may edit it, else raise `UnknownNode` or `Forbidden`."""
-        current = self.current(node)
+        """Return the current node if the viewer may edit it.
+
+        Raises: `UnknownNode`, `Forbidden`.
+        """
+        current = self._current(node)
         if viewer.trusted:
             return current
-        access = self.access_of(current)
+        access = self._access_of(current)
         if viewer.may("edit", access, current):
             return current
-        self.require_visible(current, access, viewer)
+        self._require_visible(current, access, viewer)
         raise Forbidden("you may not edit this node")
 
+    @operation(reads_only=True)
+    def may_edit(self, node: Node | None, viewer: Viewer) -> bool:
+        """Return whether the viewer may edit the node (None: create nodes at the top level)."""
+        return viewer.may("edit", self._access_of(node), node)
+
+    @operation(30, reads_only=True)
     def parent_for(self, parent: Node | str | None, viewer: Viewer) -> Node | None:
-        """Return the current parent if the viewer may create nodes below it; None is the top level."""
-        above = self.current(parent) if parent is not None else None
-        access = self.access_of(above)
+        """Return the current parent document if the viewer may create nodes below it; None is the top level.
+
+        Raises: `UnknownNode`, `Forbidden`, `LimitReached` if the tree would become too deep.
+        """
+        above = self._current(parent) if parent is not None else None
+        folders = self.ancestors(above) if above else []
+        access = self._access_of(above, folders)
         if not viewer.may("edit", access, above):
             if above:
-                self.require_visible(above, access, viewer)
+                self._require_visible(above, access, viewer)
             raise Forbidden("you may not create nodes here")
-        if above and len(self.ancestors(above)) + 2 > MOST_DEPTH:
+        if len(folders) + 2 > MOST_DEPTH:
             raise too_deep()
         return above
 
+    def _by_ids(self, node_ids: Iterable[str]) -> list[Node]:
+        found = queries.NODES_BY_ID.find(self._db, node_ids=sorted(set(node_ids)), projection=WITHOUT_COMMENTS)
+        return cast(list[Node], list(found))
+
+    def _access_of(self, node: Node | None, above: Iterable[Node] = ()) -> Access:
+        """Return the node's own or inherited access; None is the top level. Ancestors in `above` are not read again."""
+        return self._accesses([node], above)[node["_id"]] if node else self._top_access
+
+    def _accesses(self, nodes: list[Node], above: Iterable[Node] = ()) -> dict[str, Access]:
+        return access_rules.effective(self._db, nodes, above, top=self._top_access, now=self._clock())
+
+    def _readable(self, node: Node, viewer: Viewer) -> Node:
+        return node if viewer.trusted else self._require_visible(node, self._access_of(node), viewer)
+
+    def _require_visible(self, node: Node, access: Access, viewer: Viewer) -> Node:
+        if not self._may_see(node, access, viewer):
+            raise _unknown(node["_id"])
+        return node
+
+    def _may_see(self, node: Node, access: Access, viewer: Viewer) -> bool:
+        published = access_rules.is_published(node["metadata"], self._clock())
+        return viewer.may("read" if published else "edit", access, node)
+
     # ---- lists ----
 
-    def page(self, query: Query, viewer: Viewer, cursor: str | None, limit: int, **arguments: Any) -> Page[Node]:
+    @operation(reads_only=True)
+    def children(
+        self, parent: Node | str | None, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
+    ) -> Page[Node]:
+        """Return a page of the children of `parent`, sorted by slug; drafts only if the viewer may edit them.
+
+        Raises: `Invalid`.
+        """
+        return self._page(queries.CHILDREN, viewer, cursor, limit, parent_id=_id_or_none(parent))
+
+    @operation(reads_only=True)
+    def recent(
+        self, parent: Node | str | None, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
+    ) -> Page[Node]:
+        """Return a page of the published children of `parent`, newest first; scheduled ones from their time on.
+
+        Raises: `Invalid`.
+        """
+        return self._page(queries.RECENT, viewer, cursor, limit, parent_id=_id_or_none(parent), now=self._clock())
+
+    @operation(reads_only=True)
+    def tagged(self, tag: str, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED) -> Page[Node]:
+        """Return a page of all published nodes with this tag, of any type and parent, newest first.
+
+        Raises: `Invalid`.
+        """
+        tags = rules.checked_tags([tag])
+        return self._page(queries.TAGGED, viewer, cursor, limit, tag=tags[0], now=self._clock())
+
+    @operation(reads_only=True)
+    def unpublished(
+        self, parent: Node | str | None, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
+    ) -> Page[Node]:
+        """Return a page of the drafts and scheduled nodes below `parent` that the viewer may edit.
+
+        Scheduled nodes come first, sorted by time of publication, the latest first.
+
+        Raises: `Invalid`.
+        """
+        return self._page(queries.UNPUBLISHED, viewer, cursor, limit, parent_id=_id_or_none(parent), now=self._clock())
+
+    def _page(self, query: Query, viewer: Viewer, cursor: str | None, limit: int, **arguments: Any) -> Page[Node]:
         """Return a page of the nodes that the viewer may see; reads on, a bounded number of times, to fill it."""
 
         def read(at: str | None) -> Page[Node]:
             found = page(self._db, query, cursor=at, limit=limit, projection=WITHOUT_COMMENTS, **arguments)
             return cast(Page[Node], found)
 
-        return filtered_page(read, lambda nodes: self.only_visible(nodes, viewer), query.sort, cursor, limit)
+        return filtered_page(read, lambda nodes: self.readable(nodes, viewer), query.sort, cursor, limit)
+
+    @operation(reads_only=True)
+    def history(
+        self, node: Node | str, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
+    ) -> Page[Revision]:
+        """Return a page of the node's versions, newest first; the newest equals the current node.
+
+        Raises: `UnknownNode`, `Forbidden`, `Invalid`.
+        """
+        current = self.editable(node, viewer)
+        return cast(Page[Revision], page(self._db, queries.HISTORY, cursor=cursor, limit=limit, node_id=current["_id"]))
 
 
-def no_child(slug: str) -> UnknownNode:
-    """Return the error for a parent that has no child with this slug."""
+def _id_or_none(parent: Node | str | None) -> str | None:
+    return rules.id_of(parent) if parent is not None else None
+
+
+def _slugs_of(path: str) -> list[str]:
+    """Return the slugs of a path, or raise `UnknownNode` for a path that no node can have."""
+    parts = [part for part in checks.text(path, "path", most=4_000).split("/") if part]
+    try:
+        if 1 <= len(parts) <= MOST_DEPTH:
+            return [rules.checked_slug(part) for part in parts]
+    except Invalid:
+        pass
+    raise UnknownNode(f"there is no node at {path!r}")
+
+
+def _unknown(node_id: str) -> UnknownNode:
+    return UnknownNode(f"there is no node {node_id}", node_id=node_id)
+
+
+def _no_child(slug: str) -> UnknownNode:
     return UnknownNode(f"there is no node with the slug {slug!r} here", slug=slug)
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, model_validator
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from squinney.content import Comment, DiscussionFull, Nodes, StrategyCannot, UnknownComment, UnknownNode, Viewer
+from squinney.content import Comment, DiscussionFull, StrategyCannot, UnknownComment, UnknownNode, Viewer
 from squinney.content.comments.documents import MOST_COMMENT, Flag, Strategy
 from squinney.content.surface.dependencies import CommentsDep, ModerationDep, NodesDep, PeopleDep
 from squinney.content.surface.viewer import ViewerDep, comment_html
@@ -132,14 +132,6 @@ def _require_own_name(viewer: Viewer, user_id: str) -> None:
     """Require that a request on a user's behalf names no other user, or raise `Forbidden`."""
     if viewer.user_id is not None and viewer.user_id != user_id:
         raise Forbidden("a request on behalf of a user may not name another user")
-
-
-def _may_read(nodes: Nodes, node_id: str, viewer: Viewer) -> bool:
-    try:
-        nodes.by_id(node_id, viewer=viewer)
-    except UnknownNode:
-        return False
-    return True
 
 
 READ = responses(UnknownNode, UnknownComment, StrategyCannot)
@@ -266,10 +258,10 @@ def list_by_author(
 ) -> Any:
     """List a person's comments, newest first. On behalf of a user, only those on nodes that they may read."""
     page = comments.by_author(author_id, cursor, limit)
-    node_ids = {comment["node_id"] for comment in page.items}
-    hidden = {node_id for node_id in node_ids if not viewer.trusted and not _may_read(nodes, node_id, viewer)}
-    shown = Page([to_response(comment) for comment in page.items if comment["node_id"] not in hidden], page.next)
-    return signed_page(shown, sign)
+    if not viewer.trusted:
+        seen = nodes.readable_ids({comment["node_id"] for comment in page.items}, viewer)
+        page = Page([comment for comment in page.items if comment["node_id"] in seen], page.next)
+    return signed_page(page.map(to_response), sign)
 
 
 @router.get("/authors/{author_id}/export", response_model=list_of(CommentModel), responses=responses(Forbidden))

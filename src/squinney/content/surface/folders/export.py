@@ -25,7 +25,6 @@ FOLDERS = ("folder", "blog", "gallery")
 def export_folder(nodes: Nodes, photos: Photos, parent: Node | None, folder: Path) -> Counter[str]:
     """Write the whole tree below `parent` to a folder; return the numbers of files."""
     export = _Export(nodes, photos)
-    export.find_pictures(parent, folder)
     export.write(parent, folder)
     return export.counts
 
@@ -39,40 +38,34 @@ class _Export:
         self._pictures: dict[str, Path] = {}  # the path of each picture, by node id
         self.counts: Counter[str] = Counter()
 
-    def find_pictures(self, parent: Node | None, folder: Path) -> None:
-        """Find the paths of all pictures below `parent`."""
-        for child, name, inner in self._children(parent, folder):
-            if child["metadata"]["detail"].get("file_id"):
-                self._pictures[child["_id"]] = folder / name
-            if inner:
-                self.find_pictures(child, inner)
-
     def write(self, parent: Node | None, folder: Path) -> None:
         """Write the files of all nodes below `parent`."""
+        for node, file, _ in self._walk(parent, folder):
+            if node["metadata"]["detail"].get("file_id"):
+                self._pictures[node["_id"]] = file
         folder.mkdir(parents=True, exist_ok=True)
-        for child, name, inner in self._children(parent, folder):
+        for node, file, inner in self._walk(parent, folder):
             if inner:
-                self.write(child, inner)
-            if child["_id"] in self._pictures:
-                self._write_picture(child, folder / name)
+                inner.mkdir(exist_ok=True)
+            if node["_id"] in self._pictures:
+                self._write_picture(node, file)
                 self.counts["pictures"] += 1
-            elif inner and not name:
-                _write(inner / INDEX, file_text(child, self._text(child, inner)))
-                self.counts["folders"] += 1
             else:
-                _write(folder / name, file_text(child, self._text(child, folder)))
-                self.counts["pages"] += 1
+                _write(file, file_text(node, self._text(node, file.parent)))
+                self.counts["folders" if file.name == INDEX else "pages"] += 1
 
-    def _children(self, parent: Node | None, folder: Path) -> Iterator[tuple[Node, str, Path | None]]:
-        """Yield each child, the name of its file, and the folder for its children."""
+    def _walk(self, parent: Node | None, folder: Path) -> Iterator[tuple[Node, Path, Path | None]]:
+        """Yield each node below `parent`, its file, and the folder for its children; parents come first."""
         taken = {name for child in self._all(parent) for name in _names(child)}
         for child in self._all(parent):
             metadata = child["metadata"]
-            has_folder = metadata["type"] in FOLDERS or metadata["num_children"]
             inner = metadata["slug"]
             while inner in taken:  # a folder `a.md` must not collide with the file of the page `a`
                 inner += "_"  # no slug ends with this, and the import removes it
-            yield child, next(iter(_names(child)), ""), folder / inner if has_folder else None
+            has_folder = metadata["type"] in FOLDERS or metadata["num_children"]
+            yield child, folder / next(iter(_names(child)), f"{inner}/{INDEX}"), folder / inner if has_folder else None
+            if has_folder:
+                yield from self._walk(child, folder / inner)
 
     def _all(self, parent: Node | None) -> Iterator[Node]:
         return all_items(lambda cursor: self._nodes.children(parent, cursor=cursor, limit=200))

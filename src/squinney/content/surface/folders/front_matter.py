@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from squinney import checks
 from squinney.content import Access, Node
 from squinney.content.nodes import access
 from squinney.content.nodes.rules import checked_tags, checked_type
 from squinney.errors import Invalid
 
 TOML = re.compile(r"\A\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)(.*)\Z", re.DOTALL | re.MULTILINE)
-FRONT = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)\Z", re.DOTALL | re.MULTILINE)
+YAML = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)\Z", re.DOTALL | re.MULTILINE)
 MOST_TEXT_BYTES = 8_000_000  # enough for an export of the longest text, with each letter escaped
 BOOLEANS = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
@@ -65,16 +67,14 @@ class Front:
     def date(self) -> datetime | None:
         """The time of publication; None if the field is missing."""
         value = self.fields.get("date")
-        if isinstance(value, str):
-            try:
-                value = datetime.fromisoformat(value)
-            except ValueError:
-                raise _invalid_date() from None
-        if isinstance(value, datetime):
-            return value if value.tzinfo else value.replace(tzinfo=UTC)
-        if value is not None and not isinstance(value, date):
-            raise _invalid_date()
-        return datetime.combine(value, time(), UTC) if value else None
+        if value is None:
+            return None
+        try:
+            found = datetime.fromisoformat(str(value))
+        except ValueError:
+            message = "date must be a date, such as 2026-11-15, or a date and time"
+            raise Invalid(message, field="date") from None
+        return checks.time(found if found.tzinfo else found.replace(tzinfo=UTC), "date")
 
     @property
     def access(self) -> Access | None:
@@ -83,24 +83,13 @@ class Front:
         return None if found is None else access.checked(found)
 
 
-def _invalid_date() -> Invalid:
-    return Invalid("date must be a date, such as 2026-11-15, or a date and time", field="date")
-
-
 def read(file: Path) -> Front:
     """Read a text file, with front matter in YAML or TOML, or raise `Invalid`."""
     content = _content(file)
-    if found := TOML.match(content):
-        return Front(_toml(found[1]), found[2])
-    found = FRONT.match(content)
-    return Front(_fields(found[1]), found[2]) if found else Front({}, content)
-
-
-def _toml(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise Invalid(f"cannot be read: {error}", field="file") from None
+    for front_matter, parse in ((TOML, tomllib.loads), (YAML, yaml.safe_load)):
+        if found := front_matter.match(content):
+            return Front(_fields(found[1], parse), found[2])
+    return Front({}, content)
 
 
 def read_metadata(picture: Path) -> Front | None:
@@ -123,10 +112,10 @@ def _content(file: Path) -> str:
         raise Invalid(f"cannot be read: {error}", field="file") from None
 
 
-def _fields(text: str) -> dict[str, Any]:
+def _fields(text: str, parse: Callable[[str], Any] = yaml.safe_load) -> dict[str, Any]:
     try:
-        fields = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:  # a date such as 2026-13-01 is a ValueError
+        fields = parse(text)
+    except (yaml.YAMLError, ValueError) as error:  # wrong TOML, and a date such as 2026-13-01, is a ValueError
         raise Invalid(f"cannot be read: {error}", field="file") from None
     if fields is not None and not isinstance(fields, dict):
         raise Invalid("the front matter must have a name and a value on each line", field="file")

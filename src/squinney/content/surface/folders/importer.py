@@ -46,42 +46,36 @@ class Importer:
         self.skipped = plan.skipped
         if plan.skipped:
             self.counts["skipped"] = len(plan.skipped)
-        self._create(plan.entries, parent, f"/site{self._nodes.path_of(parent)}" if parent else "/site")
-        self._write_texts(plan.entries)
-
-    # ---- nodes are created first and texts are written afterwards, when the URL of every file is known ----
-
-    def _create(self, entries: list[Entry], parent: Node | None, parent_url: str) -> None:
-        for entry in entries:
-            url = f"{parent_url}/{entry.slug}"
+        url = f"/site{self._nodes.path_of(parent)}" if parent else "/site"
+        # Nodes are created first and texts are written afterwards, when the URL of every file is known.
+        for entry, before, is_new in list(self._create(plan.entries, parent, url)):
             with _naming(entry.path):
-                entry.node = self._picture(entry, parent) if entry.is_media else self._draft(entry, parent)
-            file_url = f"{ASSET_URL}{entry.node['_id']}" if entry.is_media else url
+                node = self._updated(before, entry.front, entry.title, entry.detail(self._text(entry)))
+            self.counts["created" if is_new else "unchanged" if node == before else "updated"] += 1
+
+    def _create(self, entries: list[Entry], parent: Node | None, parent_url: str) -> Iterator[tuple[Entry, Node, bool]]:
+        """Create the nodes that are missing, and yield each text with its node and whether that is new."""
+        for entry in entries:
+            url = file_url = f"{parent_url}/{entry.slug}"
+            with _naming(entry.path):
+                if entry.is_media:
+                    node = self._picture(entry, parent)
+                    file_url = f"{ASSET_URL}{node['_id']}"
+                else:
+                    node, is_new = self._draft(entry, parent)
+                    yield entry, node, is_new
             self._urls[os.path.normpath(entry.path)] = file_url
             if entry.path.is_dir():
                 self._urls[os.path.normpath(entry.path / INDEX)] = file_url
-            self._create(entry.children, entry.node, url)
+            yield from self._create(entry.children, node, url)
 
-    def _draft(self, entry: Entry, parent: Node | None) -> Node:
+    def _draft(self, entry: Entry, parent: Node | None) -> tuple[Node, bool]:
         detail = entry.detail(self._text(entry))
         tags, author = entry.front.tags or [], self._author_of(entry.front)
         try:
-            node = self._nodes.create(parent, entry.slug, entry.type, entry.title, author, detail, tags)
+            return self._nodes.create(parent, entry.slug, entry.type, entry.title, author, detail, tags), True
         except SlugTaken:
-            return self._nodes.get(parent, entry.slug)
-        entry.is_new = True
-        return node
-
-    def _write_texts(self, entries: list[Entry]) -> None:
-        for entry in entries:
-            if not entry.is_media:
-                with _naming(entry.path):
-                    self._save(entry, cast(Node, entry.node))
-            self._write_texts(entry.children)
-
-    def _save(self, entry: Entry, before: Node) -> None:
-        node = self._updated(before, entry.front, entry.title, entry.detail(self._text(entry)))
-        self.counts["created" if entry.is_new else "unchanged" if node == before else "updated"] += 1
+            return self._nodes.get(parent, entry.slug), False
 
     def _text(self, entry: Entry) -> str:
         """Return the text; links to files that are already imported get the new URLs."""

@@ -39,8 +39,6 @@ class Entry:
     front: Front
     has_metadata: bool = True
     children: list[Entry] = field(default_factory=list)
-    node: Node | None = None
-    is_new: bool = False
 
     @property
     def is_media(self) -> bool:

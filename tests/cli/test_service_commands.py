@@ -38,7 +38,12 @@ def test_keys_are_made_listed_and_revoked(squinney: Squinney, ready_db: Db) -> N
     assert squinney("keys", "revoke", key["_id"]).returncode == 0
     assert "revoked" in squinney("keys", "list").stdout
     assert squinney("keys", "revoke", "nothing").returncode == 3
-    assert squinney("keys", "create", "--name", "shop", "--scope", "nonsense").returncode == 2
+    assert squinney("keys", "create", "--name", "shop", "--scope", "ledger").returncode == 2
+    misspelt = squinney("keys", "create", "--name", "shop", "--scope", "leger:read")
+    assert (misspelt.returncode, misspelt.stderr) == (
+        2,
+        "squinney: scope leger:read: there is no system of this name\n",
+    )
 
 
 def test_people_are_added_and_changed(squinney: Squinney, ready_db: Db) -> None:

@@ -9,6 +9,7 @@ import typer
 from rich.table import Column
 
 from squinney.clock import utcnow
+from squinney.errors import Invalid
 from squinney.http.commands import Cursor, Json, Limit, console, open_systems, print_json, print_line, print_page
 from squinney.identity import ApiKey, Keys
 from squinney.system import Assembled
@@ -33,6 +34,9 @@ def create(
     """Create a key and print it; it cannot be shown again."""
     expires_at = utcnow() + timedelta(days=days) if days else None
     with open_systems(context) as systems:
+        known = {"*", *(system.name for system in systems.systems)}
+        if unknown := [one for one in scope if one.partition(":")[0] not in known]:
+            raise Invalid(f"scope {unknown[0]}: there is no system of this name", field="scope")
         key, shown = _keys(systems).create(name, scope, expires_at=expires_at)
     if as_json:
         print_json({**key, "key": shown})

@@ -29,6 +29,35 @@ _console = guards_of("squinney.http.commands", "tests/cli/test_commands.py")
 _refused = guards_of("squinney.http.problems", "tests/api/test_refusals.py")
 _secret = guards_of("squinney.service.secret", "tests/cli/test_service_commands.py")
 _document = guards_of("squinney.service.openapi", "tests/api/test_failures.py")
+_assembly = guards_of("squinney.assembly", "tests/examples/test_polls.py")
+_prepare = guards_of("squinney", "tests/mongo/test_connect.py")
+
+ADDING_A_SYSTEM = [
+    _assembly(
+        "a system that is added by the setting shares nothing with another",
+        "    systems = (*SYSTEMS, *map(_added, packages))\n    require_no_conflict(systems)\n",
+        "    systems = (*SYSTEMS, *map(_added, packages))\n",
+        "test_a_system_that_cannot_be_added_is_refused_with_the_reason",
+    ),
+    _assembly(
+        "a system that is added by the argument shares nothing with another",
+        '    """\n    require_no_conflict(systems)\n    runner',
+        '    """\n    runner',
+        "test_two_systems_of_one_name_are_refused",
+    ),
+    _assembly(
+        "no system has a collection of the core",
+        '{("collection", one.name): "the core" for one in CORE_COLLECTIONS}',
+        "{}",
+        "test_a_system_that_cannot_be_added_is_refused_with_the_reason",
+    ),
+    _prepare(
+        "prepare refuses a server without transactions",
+        'check_server(db.client, "db")',
+        "pass",
+        "test_prepare_refuses_it_too_before_anything_is_made",
+    ),
+]
 
 EXAMINING = [
     _problems(
@@ -309,4 +338,4 @@ SHOPKEEPING = [
     ),
 ]
 
-GUARDS = [*EXAMINING, *PROCESSES, *FACETS, *LIBRARY, *COMMANDS, *SHOPKEEPING]
+GUARDS = [*EXAMINING, *ADDING_A_SYSTEM, *PROCESSES, *FACETS, *LIBRARY, *COMMANDS, *SHOPKEEPING]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import random
 import zlib
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -14,13 +12,9 @@ from squinney.testing import Explorer, counts
 from squinney.transactions import Mode
 from tests.explore import plans
 from tests.explore.scene import BOTH, Scene
+from tests.explore.scenes import SCENES
 from tests.sizes import IN_FULL, heavy
 
-SCENES = [
-    scene
-    for path in sorted(Path(__file__).parent.glob("scenes_*.py"))
-    for scene in importlib.import_module(f"tests.explore.{path.stem}").SCENES
-]
 A_PAIR = 110 if IN_FULL else 2
 A_TRIPLE = 110 if IN_FULL else 4
 A_BUG = 110 if IN_FULL else 40

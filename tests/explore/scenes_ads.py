@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from squinney import ads
 from squinney.ads import AdNetwork
 from squinney.ads.jobs import refresh_ecpm, return_leases
 from squinney.mongo.schema import Db
@@ -104,4 +105,13 @@ SCENES = [
         age=_lapse,
     ),
     Scene("ads, per click", "ads", _served_per_click, PER_CLICK, modes=["native"], age=_lapse),
+    Scene(
+        "ads, repaired",
+        "ads",
+        _served,
+        {name: OPERATIONS[name] for name in ("impressions", "click")},
+        modes=["native"],
+        between=[ads.repair],
+        age=_lapse,
+    ),
 ]

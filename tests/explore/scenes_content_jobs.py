@@ -6,7 +6,8 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-from squinney.content import Comments, Moderation, Nodes, Photos, sweep_removals, sweep_uploads
+from squinney import content
+from squinney.content import Comments, Moderation, Nodes, People, Photos, sweep_removals, sweep_uploads
 from squinney.content.comments.documents import COMMENTS, FLAGS, PAGES
 from squinney.content.errors import UploadLost
 from squinney.content.files.documents import CHUNKS, FILES, REMOVALS, UPLOADS
@@ -116,6 +117,7 @@ FLAGGED: dict[str, Act] = {
     "take down": _on_flags(lambda flags, at: flags.decide(at["node"], at["slug"], "remove", by="mod")),
     "delete": lambda db, mode, at: _comments(db, mode).delete(at["node"], at["slug"]),
     "remove page": _remove_and_sweep,
+    "erase": lambda db, mode, at: People(db, _comments(db, mode)).erase("ada"),
 }
 
 # ---- what conversions leave ----
@@ -139,6 +141,13 @@ CONVERTED: dict[str, Act] = {
 
 SCENES = [
     Scene(
+        "comments, repaired",
+        "content",
+        _flagged,
+        {name: CONVERTED[name] for name in ("post", "delete")},
+        between=[content.repair],
+    ),
+    Scene(
         "photos",
         "content",
         _album,
@@ -154,7 +163,7 @@ SCENES = [
         "content",
         _flagged,
         FLAGGED,
-        composed=["take down", "remove page"],
+        composed=["take down", "remove page", "erase"],
         check=_nothing_of_a_removed_page_is_left,
         age=age,
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from squinney import game
 from squinney.game import World
 from squinney.game.jobs import wander
 from squinney.mongo.schema import Db
@@ -71,15 +72,17 @@ CARRIED: dict[str, dict[str, Any]] = {
     "hat": {"kind": "armor", "region": "head", "container": "sack"},
     "sword": {"kind": "weapon", "character": "ann"},
     "tea": {"kind": "potion", "heals": 5, "character": "ann", "qty": 2},
+    "cap": {"kind": "armor", "region": "head", "character": "ann"},
     "rope": {"character": "mo", "price": 15, "qty": ROPES},
 }
 
 
 def _laden(db: Db) -> None:
-    """Let Ann carry two purses, a sack with a hat, a sword and tea."""
+    """Let Ann carry two purses, a sack with a hat, a sword and tea, and wear a cap."""
     _people(db)
     for id_, how in CARRIED.items():
         World(db).create_item(id=id_, **{"name": id_, **how})
+    World(db).wear("ann", "cap")
 
 
 HANDS: dict[str, Act] = {
@@ -89,20 +92,20 @@ HANDS: dict[str, Act] = {
     "wield": _do("wield", "ann", "sword"),
     "use": _do("use", "ann", "tea"),
     "drop": _do("drop", "ann", "purse"),
-    "give": _do("give", "ann", "bob", "sack"),
+    "remove": _do("remove", "ann", "cap"),
 }
 TRADE: dict[str, Act] = {
     "sell": _do("sell", "ann", "mo", "purse", 4),
     "sell by key": _do("sell", "ann", "mo", "purse", 2, key="k"),
     "buy": OPERATIONS["buy"],
     "say": _do("say", "ann", "hello"),
-    "say by key": _do("say", "bob", "hello", key="k"),
     "give": _do("give", "ann", "bob", "purse"),
+    "adjust": _do("adjust", "ann", health=-3),
 }
 
 # ---- the world around them ----
 
-ATTIC = Path(__file__).parent / "attic.json"  # a room with a bead, and Eve in it
+ATTIC = Path(__file__).parent / "attic.json"  # a room with Eve in it
 
 
 def _with_a_rat(db: Db) -> None:
@@ -119,14 +122,24 @@ AROUND: dict[str, Act] = {
     "load": _do("load_world", ATTIC),
     "create attic": _do("create_location", "attic", description="Another attic."),
     "create Eve": _do("create_character", "Eve", id="other", location="hall"),
+    "create bead": _do("create_item", "bead", id="bead", location="hall"),
     "wander": _wander,
     "move": OPERATIONS["move"],
-    "say": TRADE["say"],
+    "say by key": _do("say", "ann", "hello", key="k"),
 }
 
 SCENES = [
     Scene("game", "game", _hall, OPERATIONS, check=_nothing_is_made_or_lost),
     Scene("game, hands", "game", _laden, HANDS, check=_nothing_is_made_or_lost),
     Scene("game, trade", "game", _laden, TRADE, check=_nothing_is_made_or_lost),
-    Scene("game, around", "game", _with_a_rat, AROUND),
+    # A new thing gets a random version, and a rat decides by what it sees first.
+    Scene("game, around", "game", _with_a_rat, AROUND, composed=["create bead", "wander"]),
+    Scene(
+        "game, repaired",
+        "game",
+        _hall,
+        {name: OPERATIONS[name] for name in ("pick up", "move")},
+        check=_nothing_is_made_or_lost,
+        between=[game.repair],
+    ),
 ]

@@ -9,23 +9,10 @@ _TO_COME = "no scene yet"
 WITHOUT_SCENE_YET = (
     *("BufferedHits.close", "BufferedHits.flush", "EventLog.follow", "EventLog.import_file", "EventLog.record"),
     *("EventLog.record_many", "Hits.preallocate", "Hits.record", "Hits.record_many", "Invitations.accept"),
-    *("People.set_password", "People.sign_in", "People.sign_up", "Polls.close", "Polls.vote", "Queue.done"),
-    *("Queue.done_all", "Retention.apply", "Retention.drop", "Retention.switch", "Rollups.rebuild", "Rollups.regroup"),
+    *("People.set_password", "People.sign_in", "People.sign_up", "Polls.close", "Polls.vote"),
+    *("Retention.apply", "Retention.drop", "Retention.switch", "Rollups.rebuild", "Rollups.regroup"),
     *("Rollups.run", "Sessions.derive", "analytics.feed_hits", "analytics.forget", "analytics.repair"),
     *("identity.repair", "job:recover-transactions", "job:retain-events", "job:roll-up-events", "polls.repair"),
-)
-SHOP_CONTENT_ADS_GAME_AND_SOCIAL_WITHOUT_SCENE_YET = (
-    *("AdNetwork.conversion", "AdNetwork.viewable", "Carts.expire_carts", "Carts.forget_carts", "Carts.new"),
-    *("Carts.return_orphans", "Carts.settle", "Carts.settle_payments", "Catalog.import_products", "Catalog.replace"),
-    *("Categories.add_paths", "Moderation.decide", "Moderation.flag", "Network.count_photo", "Network.deliver"),
-    *("Network.join", "Network.load", "Network.unblock", "Orders.from_cart", "Orders.place", "People.erase"),
-    *("Photos.remove", "Photos.replace", "Photos.upload", "World.adjust", "World.create_character"),
-    *("World.create_item", "World.create_location", "World.load_world", "World.remove", "World.say", "World.sell"),
-    *("World.split", "World.stack", "World.take_out", "World.use", "World.wield", "ads.repair", "commerce.repair"),
-    *("content.repair", "content.sweep_removals", "content.sweep_uploads", "game.repair", "job:deliver-social-posts"),
-    *("job:expire-carts", "job:forget-carts", "job:forget-lost-photos", "job:refresh-ad-ecpm", "job:return-orphans"),
-    *("job:settle-payments", "job:sweep-content", "job:sweep-social-entries", "job:sweep-uploads"),
-    *("job:wander-game-monsters", "social.repair"),
 )
 
 UNEXPLORED: dict[str, str] = {
@@ -37,5 +24,5 @@ UNEXPLORED: dict[str, str] = {
     "game.demo": _DEMO,
     "ledger.demo": _DEMO,
     "social.demo": _DEMO,
-    **dict.fromkeys((*WITHOUT_SCENE_YET, *SHOP_CONTENT_ADS_GAME_AND_SOCIAL_WITHOUT_SCENE_YET), _TO_COME),
+    **dict.fromkeys(WITHOUT_SCENE_YET, _TO_COME),
 }

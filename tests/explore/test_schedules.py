@@ -56,6 +56,7 @@ FOUND: list[tuple[str, tuple[str, ...], tuple[Mode, ...]]] = [
     ("nodes", ("move", "remove"), ("native", "two-phase")),  # the moved node was reported as unknown
     ("ledger", ("a to c", "close c"), ("two-phase", "native")),  # reported as not empty, for a transfer that failed
     ("social", ("post by key", "leave"), ("native", "native")),  # refused, although the post was written
+    ("links", ("accept", "accept other"), ("two-phase", "native")),  # reported as used, for a link that was not
     # the cancelled order was reported as unknown
     ("orders", ("increase by key", "delete", "cancel unpaid"), ("two-phase", "two-phase", "native")),
 ]

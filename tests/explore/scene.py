@@ -31,7 +31,8 @@ class Scene:
 
     `composed` are operations of several runs or transactions, such as a checkout, which pays in between. They must keep
     the system's invariants; all others are also compared with their serial orders. `excused` are errors that say that
-    another operation interfered; the operation must then have changed nothing.
+    another operation interfered; the operation must then have changed nothing. `crashes` is 0 for operations whose
+    docstrings say what a crash leaves, if the crash sweep checks that and the serial orders never leave it.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Scene:
     composed: Sequence[str] = ()
     excused: tuple[type[Exception], ...] = ()
     ignored: Sequence[str] = ()
+    crashes: int = 1
     check: Callable[[Db, Any], object] = lambda db, state: None
     age: Callable[[Db], object] = lambda db: None
     between: Sequence[Callable[[Db], object]] = field(default_factory=list)
@@ -79,6 +81,7 @@ class Scene:
             serial=not set(names) & set(self.composed),
             gives_up=(*GIVES_UP, *self.excused),
             ignored=self.ignored,
+            crashes=self.crashes,
             **options,
         )
 

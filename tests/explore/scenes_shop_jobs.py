@@ -242,6 +242,7 @@ LOST: dict[str, Act] = {
     "from cart": _on_orders(lambda orders, at: orders.from_cart(at["mine"])),
     "record refund": REFUNDED["record refund"],
     "settle": LATE["settle"],
+    "refund, delete": _in_turn(REFUNDED["record refund"], REFUNDED["delete"]),
 }
 
 # ---- imports ----
@@ -337,6 +338,7 @@ SCENES = [
         "commerce",
         _lost,
         LOST,
+        composed=["refund, delete"],
         check=_counts_are_right,
         age=age,
     ),

@@ -165,7 +165,7 @@ CASES = [
     _edited("set_quantity", lambda o, order_id: o.set_quantity(order_id, "x", 5), 16, 25),
     _edited("remove_item", lambda o, order_id: o.remove_item(order_id, "y"), 16, 6),
     Case("Orders.delete", "commerce", _placed, _delete, _deleted_or_not, modes=["native"]),
-    Case("Orders.from_cart", "commerce", _lost, _from_cart, _made_once, modes=["native"], age=_ask_again),
+    Case("Orders.from_cart", "commerce", _lost, _from_cart, _made_once, age=_ask_again),
     Case(
         "Carts.new",
         "commerce",

@@ -9,6 +9,7 @@ from typing import Any
 
 from squinney import assembly
 from squinney.mongo.schema import Collection, Db
+from squinney.system import System
 from squinney.testing import Explored, Explorer, Operation
 from squinney.testing.explorer import GIVES_UP
 from squinney.testing.protocol import recover
@@ -30,7 +31,8 @@ class Scene:
 
     `composed` are operations of several runs or transactions, such as a checkout, which pays in between. They must keep
     the system's invariants; all others are also compared with their serial orders. `excused` are errors that say that
-    another operation interfered; the operation must then have changed nothing.
+    another operation interfered; the operation must then have changed nothing. `crashes` is 0 for operations whose
+    docstrings say what a crash leaves, if the crash sweep checks that and the serial orders never leave it.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Scene:
     composed: Sequence[str] = ()
     excused: tuple[type[Exception], ...] = ()
     ignored: Sequence[str] = ()
+    crashes: int = 1
     check: Callable[[Db, Any], object] = lambda db, state: None
     age: Callable[[Db], object] = lambda db: None
     between: Sequence[Callable[[Db], object]] = field(default_factory=list)
@@ -49,9 +52,12 @@ class Scene:
     @property
     def collections(self) -> list[Collection]:
         """The collections of its database."""
-        system = assembly.system_named(self.system)
-        assert system, f"no system {self.system}"
-        return [*assembly.CORE_COLLECTIONS, *system.collections]
+        return [*assembly.CORE_COLLECTIONS, *self._found.collections]
+
+    @property
+    def _found(self) -> System:
+        """The `System` that `system` names: one of Squinney's by its name, or another by its package."""
+        return assembly.system_named(self.system) or assembly.system_in(self.system)
 
     def pairs(self) -> list[tuple[str, ...]]:
         """Return every pair of operations, also of one with itself."""
@@ -63,27 +69,30 @@ class Scene:
 
     def explore(self, explorer: Explorer, names: Sequence[str], modes: Sequence[Mode], **options: Any) -> Explored:
         """Explore the named operations, each in its mode."""
-        system = assembly.system_named(self.system)
-        assert system
         return explorer.explore(
             [self._operation(name, mode) for name, mode in zip(names, modes, strict=True)],
             self.check,
             prepare=self.prepare,
             collections=self.collections,
             between=self.between,
-            problems=system.find_problems,
+            problems=self._found.find_problems,
             settle=self._settle,
             later=self._later,
             serial=not set(names) & set(self.composed),
             gives_up=(*GIVES_UP, *self.excused),
             ignored=self.ignored,
+            crashes=self.crashes,
             **options,
         )
 
     def _operation(self, name: str, mode: Mode) -> Operation:
+        alone = self._alone.setdefault(name, self.in_mode(name, "native"))
+        return Operation(self.in_mode(name, mode), f"{name}, {mode}", alone=alone)
+
+    def in_mode(self, name: str, mode: Mode) -> Callable[[Db, Any], object]:
+        """Return the named operation as the explorer calls it."""
         act = self.operations[name]
-        alone = self._alone.setdefault(name, lambda db, state: act(db, "native", state))
-        return Operation(lambda db, state: act(db, mode, state), f"{name}, {mode}", alone=alone)
+        return lambda db, state: act(db, mode, state)
 
     def _later(self, db: Db) -> None:
         """Recover runs of a dead operation while another one waits for it."""
@@ -94,7 +103,6 @@ class Scene:
         """Do what the passing time and the jobs do after a crash."""
         recover(db)
         self.age(db)
-        system = assembly.system_named(self.system)
-        for job in system.jobs if system else ():
+        for job in self._found.jobs:
             job.run(db)
         recover(db)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from squinney import ads
 from squinney.ads import AdNetwork
-from squinney.ads.jobs import return_leases
+from squinney.ads.jobs import refresh_ecpm, return_leases
 from squinney.mongo.schema import Db
 from squinney.transactions import Mode
 from tests.explore.scene import Act, Scene, transactions
@@ -23,14 +24,14 @@ def _network(db: Db, mode: Mode = "native") -> AdNetwork:
     return AdNetwork(db, secret=SECRET, transactions=transactions(db, mode))
 
 
-def _create(network: AdNetwork, campaign: str) -> None:
-    network.create_campaign(campaign, "Larch", pricing=PRICING, budget=BUDGET)
+def _create(network: AdNetwork, campaign: str, pricing: dict[str, Any] = PRICING) -> None:
+    network.create_campaign(campaign, "Larch", pricing=pricing, budget=BUDGET)
 
 
-def _served(db: Db) -> list[str]:
+def _served(db: Db, pricing: dict[str, Any] = PRICING) -> list[str]:
     """Serve one ad three times; the process still holds its lease."""
     network = _network(db)
-    _create(network, "c")
+    _create(network, "c", pricing)
     network.place("c", "news", "top", {"unit": "u", "creative": CREATIVE})
     return [network.choose("news", "top")[0].serve_id for _ in range(3)]
 
@@ -42,6 +43,13 @@ def _lapse(db: Db) -> None:
 def _lapsed(db: Db) -> list[str]:
     served = _served(db)
     _lapse(db)
+    return served
+
+
+def _served_per_click(db: Db) -> list[str]:
+    """Serve an ad that is paid for by click; one of its serves was clicked."""
+    served = _served(db, {"model": "cpc", "bid": 5})
+    _network(db).click(served[1])
     return served
 
 
@@ -59,6 +67,10 @@ def _return_leases(db: Db, mode: Mode, state: Any) -> None:
     return_leases(db)
 
 
+def _refresh_ecpm(db: Db, mode: Mode, state: Any) -> None:
+    refresh_ecpm(db)
+
+
 BEACONS: dict[str, Act] = {
     "impressions": _on(lambda network, served: network.impressions(served)),
     "impression": _on(lambda network, served: network.impression(served[0])),
@@ -72,6 +84,14 @@ OPERATIONS: dict[str, Act] = {
     "serve": _serve,
     **BEACONS,
 }
+PER_CLICK: dict[str, Act] = {
+    "viewable": _on(lambda network, served: network.viewable(served[0])),
+    "conversion": _on(lambda network, served: network.conversion(served[0], 700)),
+    "click": BEACONS["click"],
+    "place again": _on(lambda network, served: network.place("c", "news", "top", {"unit": "u", "creative": CREATIVE})),
+    "end": OPERATIONS["end"],
+    "refresh eCPM": _refresh_ecpm,
+}
 
 SCENES = [
     Scene("ads", "ads", _served, OPERATIONS, modes=["native"], composed=["serve"], age=_lapse),
@@ -82,6 +102,16 @@ SCENES = [
         {**BEACONS, "serve": _serve, "return leases": _return_leases},
         modes=["native"],
         composed=["serve", "return leases"],
+        age=_lapse,
+    ),
+    Scene("ads, per click", "ads", _served_per_click, PER_CLICK, modes=["native"], age=_lapse),
+    Scene(
+        "ads, repaired",
+        "ads",
+        _served,
+        {name: OPERATIONS[name] for name in ("impressions", "click")},
+        modes=["native"],
+        between=[ads.repair],
         age=_lapse,
     ),
 ]

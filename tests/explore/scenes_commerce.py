@@ -145,6 +145,7 @@ def _on_tree(change: Callable[[Categories], object]) -> Act:
 
 TREE_OPERATIONS: dict[str, Act] = {
     "add": _on_tree(lambda tree: tree.add("new", parent="b")),
+    "add paths": _on_tree(lambda tree: tree.add_paths([["a", "b", "new"], ["a", "z"]])),
     "move": _on_tree(lambda tree: tree.move("b", "e", 0)),
     "move under": _on_tree(lambda tree: tree.move("e", "b", 0)),
     "rename": _on_tree(lambda tree: tree.rename("b", "B")),

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
+from unittest.mock import patch
 
-from squinney import ledger
+from bson import ObjectId
+from pymongo.errors import AutoReconnect
+
+from squinney import assembly, ledger
+from squinney.errors import Unavailable
 from squinney.ledger import Accounts
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode
+from squinney.testing.protocol import expire_deadlines
+from squinney.transactions import Mode, drop_orphans, recovery, two_phase
 from tests.explore.scene import Act, Scene, transactions
 
 
@@ -49,6 +56,47 @@ OPERATIONS: dict[str, Act] = {
     "close c": _close,
 }
 
+# ---- what dead processes left ----
+
+
+def _interrupted(db: Db) -> list[str]:
+    """Leave one transfer undecided and one committed but not finished, both past their deadlines."""
+    ids = _prepare(db)
+    for src, dst, interrupted in ((0, 1, (two_phase, "_flip")), (1, 0, (recovery, "finish"))):
+        with patch.object(*interrupted, side_effect=AutoReconnect), suppress(Unavailable):
+            _accounts(db, "two-phase").transfer(ids[src], ids[dst], 20)
+    expire_deadlines(db, {})
+    return ids
+
+
+def _orphaned(db: Db) -> list[str]:
+    """Leave markers on two accounts, a lock on the third and a stub, all of runs without a record."""
+    ids = _prepare(db)
+    run = ObjectId()
+    db["accounts"].update_many({"_id": {"$in": ids[:2]}}, {"$set": {"txns": [run]}})
+    db["accounts"].update_one({"_id": ids[2]}, {"$set": {"txns": [run], "txn_lock": run}})
+    db["entries"].insert_one({"_id": "late", "txn_stub": run, "txn_lock": run}, bypass_document_validation=True)
+    return ids
+
+
+def _recover(db: Db, mode: Mode, ids: Any) -> None:
+    next(job for job in assembly.CORE_JOBS if job.name == "recover-transactions").run(db)
+
+
+def _drop_orphans(db: Db, mode: Mode, ids: Any) -> None:
+    drop_orphans(db, ["accounts", "entries"])
+
+
+def _then(act: Act, repair: Act) -> Act:
+    """Return the operation, followed by the repair, which nobody else runs in some of the pairs."""
+
+    def both(db: Db, mode: Mode, ids: Any) -> None:
+        act(db, mode, ids)
+        repair(db, mode, ids)
+
+    return both
+
+
 SCENES = [
     Scene("ledger", "ledger", _prepare, OPERATIONS, check=_same_total),
     Scene(
@@ -66,5 +114,24 @@ SCENES = [
         {name: OPERATIONS[name] for name in ("a to b", "close c")},
         check=_same_total,
         between=[ledger.repair],
+    ),
+    Scene(
+        "ledger, interrupted",
+        "ledger",
+        _interrupted,
+        {
+            "recover": _recover,
+            "a to b": _then(_transfer(0, 1, 10), _recover),
+            "b to a": _then(_transfer(1, 0, 10), _recover),
+        },
+        check=_same_total,
+    ),
+    Scene(
+        "ledger, orphaned",
+        "ledger",
+        _orphaned,
+        {"drop orphans": _drop_orphans, "a to b": _then(_transfer(0, 1, 10), _drop_orphans), "close c": _close},
+        check=_same_total,
+        age=ledger.repair,
     ),
 ]

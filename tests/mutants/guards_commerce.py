@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.guard import guards_of
 
 _GUARDS = "tests/systems/commerce/test_guards.py::"
+_FOUND = "tests/explore/test_schedules.py::test_a_bug_that_was_found_does_not_return"
 
 _catalog = guards_of("squinney.commerce.catalog.catalog", "tests/systems/commerce/test_guards.py")
 _import = guards_of("squinney.commerce.catalog.imports", "tests/systems/commerce/test_guards.py")
@@ -130,6 +131,12 @@ CARTS = [
         'if cart is None or cart["status"] != "expiring":',
         "if cart is None:",
         _GUARDS + "test_only_an_expiring_cart_becomes_expired",
+    ),
+    _expiry(
+        "a cart whose late payment was captured in the meantime is not forgotten",
+        "        ids = _without_payments(db, ids)\n",
+        "",
+        _FOUND,
     ),
     _expiry(
         "a cart that cannot expire does not stop the others",
@@ -286,6 +293,18 @@ ORDERS = [
         'if payment is None or payment["state"] != "captured":',
         "if payment is None:",
         _GUARDS + "test_no_order_is_made_of_a_payment_that_was_given_back",
+    ),
+    _order(
+        "an order is created only if its payment was not refunded in the meantime",
+        'guard={"state": "captured"}, refused=Stale)',
+        "refused=Stale)",
+        _FOUND,
+    ),
+    _order(
+        "a lost order is created before its refund is recorded",
+        'return self.from_cart(payment["cart_id"]) if payment["state"] == "captured" else self.get(payment["cart_id"])',
+        'return self.get(payment["cart_id"])',
+        _FOUND,
     ),
     _order(
         "a payment is refunded only if a refund is due",

@@ -57,6 +57,7 @@ class World(Reading, Building, Walking, Carrying, Packing, Using, Trading):
 
         Atomic: each room with everything in it; several rooms share one `Transactions` run.
         After a crash: run it again; it creates the rooms that are missing.
-        Raises: `Invalid` for a file that cannot be read at all, `Busy`, `Unavailable`.
+        Raises: `Invalid` for a file that cannot be read at all; `AlreadyExists` if a character or a thing of a missing
+        room exists elsewhere; `Busy`, `Unavailable`.
         """
         return insert_rooms(self._db, self._transactions, read_world(file), self._clock())

@@ -14,7 +14,7 @@ from squinney.identity.sessions import new_token
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import Plan, Step, Transactions
+from squinney.transactions import Busy, Plan, Step, Transactions
 
 LASTS = timedelta(hours=24)
 FIRST = "first-admin"  # the document that counts accepted links for the first admin
@@ -68,7 +68,8 @@ class Invitations:
         Atomic: the token, the person and the login change in one `Transactions` run. If several links for the first
         admin are used at the same time, one succeeds.
         After a crash: nothing remains, or in two-phase mode a run that `recover-transactions` settles.
-        Raises: `NotFound` if the token was used or has expired; `Invalid`, `LoginTaken`, `Unavailable`.
+        Raises: `NotFound` if the token was used or has expired; `Invalid`, `LoginTaken`, `Unavailable`; `Busy` while
+        another link for the first admin is being used.
         """
         invitation = self._find(token)
         person, steps = sign_up_steps(login, password, name=name, role=invitation["role"], now=self._clock())
@@ -83,16 +84,19 @@ class Invitations:
         The step locks the counter until the run ends. A run that reads the increased counter also finds the admin, or
         the stub of one, because it was written earlier.
         """
-        start = {"$setOnInsert": {"accepted": 0}}
-        found = self._db["invitations"].find_one_and_update({"_id": FIRST}, start, upsert=True, return_document=True)
-        if self._db["people"].find_one(queries.ADMINS_TO_BE(), {"_id": 1}):
+        counter = self._db["invitations"].find_one(queries.FIRST_ADMIN(counter=FIRST))
+        admin = self._db["people"].find_one(queries.ADMINS_TO_BE(), {"txn_stub": 1})
+        if admin and admin.get("txn_stub"):  # whether this person becomes an admin is not decided yet
+            raise Busy("another link for the first admin is being used; try again")
+        if admin:
             raise _invalid_link()
-        accepted = found["accepted"] if found else 0
+        if counter is None:
+            return Step("invitations", FIRST, insert={"accepted": 1}, refused=lambda _: _invalid_link())
         return Step(
             "invitations",
             FIRST,
-            guard={"accepted": accepted},
-            give={"$set": {"accepted": accepted + 1}},
+            guard={"accepted": counter["accepted"]},
+            give={"$set": {"accepted": counter["accepted"] + 1}},
             refused=lambda _: _invalid_link(),
         )
 

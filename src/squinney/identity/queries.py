@@ -43,6 +43,12 @@ INVITATION = Query(
     where=lambda digest, now: visible({"_id": digest, "expires_at": {"$gt": now}}),
     example={"digest": "d", "now": datetime(2026, 1, 1)},  # noqa: DTZ001 - a sample value
 )
+FIRST_ADMIN = Query(
+    "identity.first-admin",
+    "invitations",
+    where=lambda counter: visible({"_id": counter}),
+    example={"counter": "first-admin"},
+)
 ADMINS = Query(
     "identity.admins",
     "people",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import cast
@@ -97,12 +98,19 @@ def forget_carts(db: Db, keep_seconds: float, at: datetime) -> Counter[str]:
     before = at - timedelta(seconds=keep_seconds)
     expired = queries.IDLE_CARTS.find(db, status="expired", before=before, projection={"_id": 1})
     while ids := [cart["_id"] for cart in islice(expired, BATCH)]:
-        unfinished = queries.UNFINISHED_PAYMENTS.find(
-            db, cart_ids=ids, finished=FINISHED, projection={"_id": 0, "cart_id": 1}
-        )
-        ids = sorted({*ids} - {payment["cart_id"] for payment in unfinished})
+        ids = _without_payments(db, ids, FINISHED)
         attempts = {"cart_id": {"$in": ids}, "state": {"$in": FINISHED}, **UNLOCKED}
         counts["payments"] += db["payments"].delete_many(attempts).deleted_count
+        # An attempt that was captured late in the meantime was not deleted: its refund or order needs the cart.
+        ids = _without_payments(db, ids)
         carts = {"_id": {"$in": ids}, "status": "expired", "last_modified": {"$lt": before}, **UNLOCKED}
         counts["carts"] += db["carts"].delete_many(carts).deleted_count
     return +counts
+
+
+def _without_payments(db: Db, cart_ids: list[str], finished: Sequence[str] = ()) -> list[str]:
+    """Return the carts that have no payment attempts except `finished` ones."""
+    found = queries.PAYMENTS_OF_CARTS.find(
+        db, cart_ids=cart_ids, finished=list(finished), projection={"_id": 0, "cart_id": 1}
+    )
+    return sorted({*cart_ids} - {payment["cart_id"] for payment in found})

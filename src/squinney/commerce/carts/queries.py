@@ -95,8 +95,8 @@ CARTS = Query(
     routing="broadcast",
     reason="lists carts of all shards, a page at a time",
 )
-UNFINISHED_PAYMENTS = Query(
-    "commerce.unfinished-payments",
+PAYMENTS_OF_CARTS = Query(
+    "commerce.payments-of-carts",
     "payments",
     where=lambda cart_ids, finished: {"cart_id": {"$in": cart_ids}, "state": {"$nin": finished}},
     example={"cart_ids": ["c", "d"], "finished": ["declined", "refunded"]},

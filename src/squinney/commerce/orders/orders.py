@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from pymongo.client_session import ClientSession
@@ -25,7 +26,7 @@ from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.transactions import Key, Plan, Step, Transactions, once
+from squinney.transactions import Key, Plan, Stale, Step, Transactions, once
 
 log = logging.getLogger(__name__)
 
@@ -90,20 +91,29 @@ class Orders:
     def from_cart(self, cart_id: str) -> Order:
         """Return the order of a complete cart; create the order if it is missing. Repeats are safe.
 
-        Raises: `UnknownOrder` if there is no complete cart with that id, or it was not paid for.
+        Atomic: one run inserts the order, if the payment is still captured.
+        After a crash: in native mode nothing is left; in two-phase mode `recover-transactions` settles the run.
+        Raises: `UnknownOrder` if there is no complete cart with that id, or it was not paid for; `Busy`, `Unavailable`.
         """
         checks.identifier(cart_id, "cart")
+        return cast(Order, self._transactions.run("order from cart", lambda: self._from_cart_plan(cart_id)).result)
+
+    def _from_cart_plan(self, cart_id: str) -> Plan:
         cart = cast(Cart | None, self._db["carts"].find_one(cart_queries.CART(cart_id=cart_id)))
         if cart is None or cart["status"] != "complete":
             raise UnknownOrder(f"there is no complete cart {cart_id}", cart_id=cart_id)
-        if self._db["orders"].find_one(queries.ORDER(order_id=cart_id)) is None:
-            payment_id = f"{cart_id}:{cart['attempt']}"
-            payment = self._db["payments"].find_one(cart_queries.PAYMENT(payment_id=payment_id))
-            if payment is None or payment["state"] != "captured":
-                raise UnknownOrder(f"cart {cart_id} was not paid for", cart_id=cart_id)
-            order = rules.order_for(cart, cast(Payment, payment), self._clock())
-            self._db["orders"].update_one({"_id": cart_id}, {"$setOnInsert": order}, upsert=True)
-        return self.get(cart_id)
+        payment_id = f"{cart_id}:{cart['attempt']}"
+        # The payment is read first: if it is no longer captured, the order that is read after it shows why.
+        payment = self._db["payments"].find_one(cart_queries.PAYMENT(payment_id=payment_id))
+        existing = self._db["orders"].find_one(queries.ORDER(order_id=cart_id))
+        if existing is not None:
+            return Plan([], result=existing)
+        if payment is None or payment["state"] != "captured":
+            raise UnknownOrder(f"cart {cart_id} was not paid for", cart_id=cart_id)
+        order = rules.order_for(cart, cast(Payment, payment), self._clock())
+        # The payment is guarded, because a refund in the meantime would find no order to cancel.
+        paid = Step("payments", payment_id, guard={"state": "captured"}, refused=Stale)
+        return Plan([paid, Step("orders", cart_id, insert=order, refused=Stale)], result=order)
 
     @operation(reads_only=True)
     def get(self, order_id: str) -> Order:
@@ -297,18 +307,25 @@ class Orders:
 
         def plan() -> Plan:
             found = find_payment(self._db, payment["_id"])
-            order = self._db["orders"].find_one(queries.ORDER(order_id=payment["cart_id"]))
+            order = self._order_of(found)
             if found["state"] not in ORDER_STATUS:
                 return Plan([])
             steps = [cart_rules.payment_step(found, {"state": "refunded"})]
             status = ORDER_STATUS[found["state"]]
             if order and order["status"] == status and order["payment_id"] == payment["_id"]:
-                cancelled = cast(Order, order)
-                steps.append(cart_rules.status_step("orders", cancelled, {"status": "cancelled"}))
-                steps += rules.restock_steps(cancelled, self._clock())
+                steps.append(cart_rules.status_step("orders", order, {"status": "cancelled"}))
+                steps += rules.restock_steps(order, self._clock())
             return Plan(steps)
 
         self._transactions.run("refund", plan)
+
+    def _order_of(self, payment: Payment) -> Order | None:
+        """Return the order of a payment. A lost order is created first, or `from_cart` could create it afterwards."""
+        with suppress(UnknownOrder):
+            return (
+                self.from_cart(payment["cart_id"]) if payment["state"] == "captured" else self.get(payment["cart_id"])
+            )
+        return None
 
     @operation()
     def delete(self, order_id: str) -> None:

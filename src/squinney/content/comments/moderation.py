@@ -6,24 +6,23 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from pymongo import ReturnDocument
-from pymongo.errors import DuplicateKeyError
-
 from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.content.comments import discussions, queries
 from squinney.content.comments.comments import Comments
 from squinney.content.comments.documents import FLAGS, Comment, Flag
 from squinney.content.errors import UnknownComment, UnknownNode
+from squinney.content.nodes import rules
 from squinney.content.nodes.access import TRUSTED, Viewer
-from squinney.content.nodes.documents import Node
+from squinney.content.nodes.documents import NODES, Node
 from squinney.content.nodes.nodes import Nodes
 from squinney.content.nodes.rules import id_of
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
-from squinney.mongo.schema import Db
+from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, filtered_page, page
+from squinney.transactions import Plan, Stale, Step, Transactions
 
 MOST_FLAGS = 100
 Verdict = Literal["keep", "remove"]
@@ -49,34 +48,43 @@ class Moderation:
         self._comments = comments
         self._nodes = nodes or Nodes(db)
         self._clock = clock
+        self._transactions = Transactions(db, "native")  # readers of flags do not skip the stubs of the other mode
 
     @operation()
     def flag(self, node: Node | str, slug: str, by: str, reason: str = "") -> Flag:
         """Put a comment in the moderators' queue. A second flag by the same person changes nothing.
 
-        Atomic: one upsert.
+        Atomic: one transaction stores the flag and requires that the node still exists.
         After a crash: the flag is stored, or nothing is.
-        Raises: `UnknownComment`, `UnknownNode`, `Invalid`.
+        Raises: `UnknownComment`, `UnknownNode`, `Invalid`, `Busy`.
         """
         checks.identifier(by, "by")
         checks.text(reason, "reason", most=500)
-        comment = self._comments.get(node, slug)
-        if comment.get("deleted"):
-            raise UnknownComment(f"the comment {slug} was deleted", slug=slug)
-        flag_id = _flag_id(comment["node_id"], slug)
-        new = {"_id": flag_id, "by": {"$ne": by}, f"by.{MOST_FLAGS - 1}": {"$exists": False}}
-        update = {
-            "$push": {"by": by, "reasons": reason},
-            "$set": {"state": "open"},
-            "$setOnInsert": {"node_id": comment["node_id"], "slug": slug, "first_at": self._clock()},
-        }
-        for _ in range(2):  # if two first flags collide, the second attempt updates the other's document
-            try:
-                after = ReturnDocument.AFTER
-                return cast(Flag, self._db[FLAGS].find_one_and_update(new, update, upsert=True, return_document=after))
-            except DuplicateKeyError:
-                pass
-        return cast(Flag, self._db[FLAGS].find_one({"_id": flag_id}))  # flagged by this person before, or by too many
+
+        def build() -> Plan:
+            comment = self._comments.get(node, slug)
+            if comment.get("deleted"):
+                raise UnknownComment(f"the comment {slug} was deleted", slug=slug)
+            return self._flag_plan(comment["node_id"], slug, by, reason)
+
+        return cast(Flag, self._transactions.run("flag-comment", build).result)
+
+    def _flag_plan(self, node_id: str, slug: str, by: str, reason: str) -> Plan:
+        flag_id = _flag_id(node_id, slug)
+        metadata = self._nodes.by_id(node_id)["metadata"]
+        flag = self._db[FLAGS].find_one({"_id": flag_id})
+        if flag and (by in flag["by"] or len(flag["by"]) >= MOST_FLAGS):
+            return Plan([], result=flag)
+        # A flag that is stored after its node was removed and swept would stay forever.
+        node_exists = Step(NODES, node_id, route=rules.route(metadata), refused=_changed)
+        if flag is None:
+            new = {"node_id": node_id, "slug": slug, "first_at": self._clock()}
+            flag = {"_id": flag_id, **new, "by": [by], "reasons": [reason], "state": "open"}
+            return Plan([node_exists, Step(FLAGS, flag_id, insert=flag, refused=_changed)], result=flag)
+        change = {"$push": {"by": by, "reasons": reason}, "$set": {"state": "open"}}
+        added = Step(FLAGS, flag_id, guard={"by": flag["by"]}, give=change, refused=_changed)
+        after = {**flag, "by": [*flag["by"], by], "reasons": [*flag["reasons"], reason], "state": "open"}
+        return Plan([node_exists, added], result=after)
 
     @operation(reads_only=True)
     def queue(self, *, cursor: str | None = None, limit: int = 20, viewer: Viewer = TRUSTED) -> Page[Flagged]:
@@ -126,6 +134,10 @@ class Moderation:
         if found is None:
             raise _not_flagged(slug)
         return cast(Flag, found)
+
+
+def _changed(_: Document | None) -> Stale:
+    return Stale("the flag has changed, or the node was moved or removed")
 
 
 def _not_flagged(slug: str) -> UnknownComment:

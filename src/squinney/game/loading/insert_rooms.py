@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import cast
@@ -24,7 +25,7 @@ from squinney.game.errors import NameTaken, NoSpace, NotMadeForThat, TooHeavy
 from squinney.game.loading.blueprint import HOLDERS, Blueprint, Report, Unread, holder_of
 from squinney.game.new_documents import character_document, item_document, location_document
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import Step, Transactions
+from squinney.transactions import AlreadyExists, Step, Transactions
 
 ROOMS_AT_ONCE = 100
 NAMES_AT_ONCE = 1_000
@@ -34,21 +35,34 @@ HolderKey = tuple[str, str]  # kind and id
 
 
 def insert_rooms(db: Db, transactions: Transactions, blueprint: Blueprint, at: datetime) -> Report:
-    """Insert the rooms that do not exist yet, with everything in them, and report what was inserted."""
-    report = Report(name=blueprint.name, start=blueprint.start)
-    for unread in blueprint.unread:
-        report.add_problem(unread)
-    builder = _RoomBuilder(db, blueprint, report, at)
+    """Insert the rooms that do not exist yet, with everything in them, and report what was inserted.
+
+    If another process creates one of the rooms or takes a name in the meantime, begin again: the rest still loads.
+    """
+    report, found = Report(name=blueprint.name, start=blueprint.start), None
+    while True:
+        builder = _RoomBuilder(db, blueprint, report, at)
+        try:
+            _insert_missing(db, transactions, builder, blueprint)
+        except AlreadyExists:
+            if builder.found == found:  # nothing is new: an id of the blueprint exists elsewhere in the world
+                raise
+            found = builder.found
+            report = replace(report, already_there=-report.rooms, problems=0, unread=[])
+        else:
+            return report
+
+
+def _insert_missing(db: Db, transactions: Transactions, builder: _RoomBuilder, blueprint: Blueprint) -> None:
     room_ids = iter(blueprint.rooms)
     while batch := list(islice(room_ids, ROOMS_AT_ONCE)):
         existing = {one["_id"] for one in queries.SOME_LOCATIONS.find(db, location_ids=batch, projection={"_id": 1})}
-        report.already_there += len(existing)
+        builder.count_existing(existing)
         missing = [room_id for room_id in batch if room_id not in existing]
         builder.build_people(missing)
         for steps in _grouped(builder.room_steps(room_id) for room_id in missing):
             transactions.run("game load", steps)
             builder.count_inserted(steps)
-    return report
 
 
 def _grouped(rooms: Iterable[list[Step]]) -> Iterator[list[Step]]:
@@ -79,6 +93,9 @@ class _RoomBuilder:
             self._people[person["location"]].append(person_id)
         self._built: dict[str, Document] = {}
         self._taken_names: set[str] = set()
+        self.found: set[tuple[str, str]] = set()  # the rooms and names of the blueprint that already existed
+        for unread in blueprint.unread:
+            report.add_problem(unread)
 
     def build_people(self, room_ids: Sequence[str]) -> None:
         """Build the characters in these rooms, and query which of their names are taken, many at once."""
@@ -90,7 +107,15 @@ class _RoomBuilder:
                 self._add_problem(person_id, error)
         names = (one["name"].casefold() for one in self._built.values())
         while batch := list(islice(names, NAMES_AT_ONCE)):
-            self._taken_names |= {one["_id"] for one in queries.SOME_NAMES.find(self._db, names=batch)}
+            taken = {one["_id"] for one in queries.SOME_NAMES.find(self._db, names=batch)}
+            self._taken_names |= taken
+            self.found |= {(NAMES, name) for name in taken}
+
+    def count_existing(self, room_ids: Iterable[str]) -> None:
+        """Add rooms that already exist to the report."""
+        rooms = {(LOCATIONS, room_id) for room_id in room_ids}
+        self.found |= rooms
+        self._report.already_there += len(rooms)
 
     def count_inserted(self, steps: Sequence[Step]) -> None:
         """Add the documents of committed steps to the report."""

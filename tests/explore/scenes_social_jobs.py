@@ -1,0 +1,227 @@
+"""The social network's worker and sweeps beside members, and the photos of posts."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+from squinney import assembly, content, social
+from squinney.clock import utcnow
+from squinney.content import Nodes, Photos
+from squinney.mongo import schema
+from squinney.mongo.schema import Db
+from squinney.social import Network
+from squinney.social.jobs import deliver_posts, sweep_entries
+from squinney.transactions import Mode
+from tests.explore.scene import Act, Scene
+from tests.explore.scenes_social import LONG_AGO, OPERATIONS, _do, _let_tasks_be_due, _network, _people
+from tests.systems.content.pictures import jpeg
+
+NATIVE: list[Mode] = ["native"]
+PHOTO = jpeg("red", (8, 8))
+_ticks = count()
+_begin = utcnow()
+
+
+def _ticking(db: Db) -> Network:
+    """Return a network whose clock never shows a time twice, because a relation must be older than a post to show it.
+
+    It counts milliseconds, so that all that happens is in the same minute, for which posts are counted.
+    """
+    return Network(db, clock=lambda: _begin + timedelta(milliseconds=next(_ticks)))
+
+
+# ---- delivering and sweeping ----
+
+
+def _undelivered(db: Db) -> dict[str, str]:
+    """Let bob and cid follow ann, whose public post is not delivered yet."""
+    network = _ticking(db)
+    for one in ("ann", "bob", "cid"):
+        network.join(one, user=one)
+    for me in ("bob", "cid"):
+        network.circle(me, "ann", "friends")
+    network.circle("ann", "bob", "friends")
+    return {"post": network.post("ann", "status", {"text": "hello"}, ["*public*"])["id"]}
+
+
+def _deliver(db: Db, mode: Mode, state: Any) -> None:
+    deliver_posts(db)
+
+
+def _deliver_and_sweep(db: Db, mode: Mode, state: Any) -> None:
+    deliver_posts(db)
+    sweep_entries(db)
+
+
+def _on_network(name: str, *arguments: Any) -> Act:
+    def act(db: Db, mode: Mode, state: Any) -> None:
+        given = [state[one[1:-1]] if isinstance(one, str) and one.startswith("{") else one for one in arguments]
+        getattr(_ticking(db), name)(*given)
+
+    return act
+
+
+def _follow_again(db: Db, mode: Mode, state: Any) -> None:
+    """End a relation and begin it again: what was written before is no news any more."""
+    _ticking(db).uncircle("bob", "ann", "friends")
+    _ticking(db).circle("bob", "ann", "friends")
+
+
+def _every_follower_has_the_news(db: Db, state: Any) -> None:
+    """Assert that after all tasks, exactly those have the post who follow its author since before it was written."""
+    for _ in range(3):  # tasks put further tasks
+        _let_tasks_be_due(db)
+        deliver_posts(db)
+    sweep_entries(db)
+    assert db["tasks"].count_documents({}) == 0
+    posts = {one["_id"]: one for one in db["social.posts"].find()}
+    edges = db["social.edges"].find({"_id.other": "ann", "circled_at": {"$exists": True}})
+    since = {edge["_id"]["owner"]: edge["circled_at"] for edge in edges}
+    expected = {(reader, id_) for id_, post in posts.items() for reader, at in since.items() if at <= post["ts"]}
+    assert {(entry["_id"]["u"], entry["_id"]["p"]) for entry in db["social.news"].find()} == expected
+
+
+DELIVERED: dict[str, Act] = {
+    "deliver": _deliver,
+    "deliver, sweep": _deliver_and_sweep,
+    "follow again": _follow_again,
+    "uncircle": _on_network("uncircle", "cid", "ann", "friends"),
+    "delete post": _on_network("delete_post", "ann", "{post}"),
+    "leave": _on_network("leave", "bob"),
+    "erase": _on_network("erase", "ann"),
+}
+
+# ---- merging the posts of an author with many followers ----
+
+
+def _merging(db: Db) -> dict[str, str]:
+    """Let ann have more followers than posts are delivered to; the task that begins to merge her posts is due."""
+    state = _undelivered(db)
+    _ticking(db).join("dan", user="dan")
+    Network(db, merge_above=1).deliver()
+    _let_tasks_be_due(db)
+    return state
+
+
+def _every_follower_reads_the_news(db: Db, state: Any) -> None:
+    deliver_posts(db)
+    posts = list(db["social.posts"].find())
+    for edge in db["social.edges"].find({"_id.other": "ann", "circled_at": {"$exists": True}}):
+        expected = {post["_id"] for post in posts if edge["circled_at"] <= post["ts"]}
+        assert {one["id"] for one in _ticking(db).news(edge["_id"]["owner"]).items} == expected
+
+
+def _post_more(db: Db, mode: Mode, state: Any) -> None:
+    _ticking(db).post("ann", "status", {"text": "more"}, ["*public*"], key="k")
+
+
+MERGED: dict[str, Act] = {
+    "deliver": _deliver,
+    "post": _post_more,
+    "circle": _on_network("circle", "dan", "ann", "friends"),
+    "follow again": _follow_again,
+}
+
+# ---- members ----
+
+
+def _blocked(db: Db) -> dict[str, str]:
+    """Let ann block bob."""
+    state = _people(db)
+    _network(db).block("ann", "bob")
+    return state
+
+
+def _load(db: Db, mode: Mode, state: Any) -> None:
+    list(_network(db).load([("ann", "bob"), ("dan", "ann"), ("cid", "bob")]))
+
+
+MEMBERS: dict[str, Act] = {
+    "unblock": _do("unblock", "ann", "bob"),
+    "block": _do("block", "bob", "ann"),
+    "load": _load,
+    "join": _do("join", "Dan", user="dan"),
+    "circle": _do("circle", "ann", "cid", "following"),
+    "count photo": _do("count_photo", "ann"),
+    "leave": OPERATIONS["leave"],
+}
+
+# ---- photos of posts ----
+
+
+def _shown(db: Db) -> dict[str, str]:
+    """Store three photos by ann, two of them long ago: one is shown by a post, one is lost."""
+    schema.apply(db, content.COLLECTIONS)
+    network, store = _network(db), assembly.kept_photos(Nodes(db), Photos(db))
+    network.join("ann", user="ann")
+    old, lost = (store.keep(io.BytesIO(PHOTO), "ann", "Ann") for _ in range(2))
+    db["content.nodes"].update_many({}, {"$set": {"metadata.created": LONG_AGO}})
+    post = network.post("ann", "photo", {"file": old}, ["*public*"])["id"]
+    return {"post": post, "lost": lost, "new": store.keep(io.BytesIO(PHOTO), "ann", "Ann")}
+
+
+def _forget_lost_photos(db: Db, mode: Mode, state: Any) -> None:
+    assembly.FORGET_LOST_PHOTOS.run(db)
+
+
+def _post_new(db: Db, mode: Mode, state: Any) -> None:
+    _network(db).post("ann", "photo", {"file": state["new"]}, ["*public*"], key="k")
+
+
+def _photos_of_posts_are_stored(db: Db, state: Any) -> None:
+    stored = {one["_id"] for one in db["content.nodes"].find({"metadata.type": "photo"})}
+    for post in db["social.posts"].find():
+        assert post["detail"]["file"] in stored
+
+
+PHOTOS: dict[str, Act] = {
+    "forget lost photos": _forget_lost_photos,
+    "post new": _post_new,
+    "delete post": OPERATIONS["delete post"],
+    "erase": _do("erase", "ann"),
+}
+
+SCENES = [
+    Scene(
+        "social, delivered",
+        "social",
+        _undelivered,
+        DELIVERED,
+        modes=NATIVE,
+        composed=["deliver", "deliver, sweep", "follow again"],
+        check=_every_follower_has_the_news,
+        age=_let_tasks_be_due,
+    ),
+    Scene(
+        "social, merged",
+        "social",
+        _merging,
+        MERGED,
+        modes=NATIVE,
+        composed=["deliver", "follow again"],
+        check=_every_follower_reads_the_news,
+        age=_let_tasks_be_due,
+    ),
+    Scene("social, members", "social", _blocked, MEMBERS, modes=NATIVE, age=_let_tasks_be_due),
+    Scene(
+        "social, photos",
+        "social",
+        _shown,
+        PHOTOS,
+        modes=NATIVE,
+        composed=["forget lost photos"],
+        check=_photos_of_posts_are_stored,
+        age=_let_tasks_be_due,
+    ),
+    Scene(
+        "social, repaired",
+        "social",
+        _people,
+        {name: OPERATIONS[name] for name in ("circle", "comment")},
+        modes=NATIVE,
+        between=[social.repair],
+    ),
+]

@@ -87,11 +87,11 @@ PHOTOS: dict[str, Act] = {
 
 
 def _flagged(db: Db) -> dict[str, str]:
-    """Add a page with a flagged comment."""
+    """Add a page with a flagged comment and another comment."""
     node = _nodes(db).create(None, "page", "basic-page", "P", ADA)["_id"]
     slug = _comments(db).post(node, ADA, "rude")["slug"]
     Moderation(db, _comments(db)).flag(node, slug, "ben", "rude")
-    return {"node": node, "slug": slug}
+    return {"node": node, "slug": slug, "other": _comments(db).post(node, ADA, "kind")["slug"]}
 
 
 def _on_flags(change: Callable[[Moderation, Any], object]) -> Act:
@@ -111,8 +111,8 @@ def _nothing_of_a_removed_page_is_left(db: Db, state: Any) -> None:
 
 
 FLAGGED: dict[str, Act] = {
-    "flag": _on_flags(lambda flags, at: flags.flag(at["node"], at["slug"], "cid", "spam")),
-    "flag again": _on_flags(lambda flags, at: flags.flag(at["node"], at["slug"], "ben")),
+    "flag": _on_flags(lambda flags, at: flags.flag(at["node"], at["other"], "cid", "spam")),
+    "flag again": _on_flags(lambda flags, at: flags.flag(at["node"], at["slug"], "cid")),
     "keep": _on_flags(lambda flags, at: flags.decide(at["node"], at["slug"], "keep", by="mod")),
     "take down": _on_flags(lambda flags, at: flags.decide(at["node"], at["slug"], "remove", by="mod")),
     "delete": lambda db, mode, at: _comments(db, mode).delete(at["node"], at["slug"]),

@@ -90,7 +90,9 @@ def test_three_concurrent_operations_end_as_in_a_serial_order(
     counts.count(pytestconfig, "schedules", explored.schedules)
 
 
-@pytest.mark.parametrize(("name", "names", "modes"), FOUND)
+@pytest.mark.parametrize(
+    ("name", "names", "modes"), FOUND, ids=[f"{name}: {' | '.join(names)}" for name, names, _ in FOUND]
+)
 def test_a_bug_that_was_found_does_not_return(
     name: str, names: tuple[str, ...], modes: tuple[Mode, ...], explorer: Explorer, pytestconfig: pytest.Config
 ) -> None:

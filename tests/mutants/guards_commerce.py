@@ -136,7 +136,7 @@ CARTS = [
         "a cart whose late payment was captured in the meantime is not forgotten",
         "        ids = _without_payments(db, ids)\n",
         "",
-        _FOUND,
+        _FOUND + "[payments, late: settle | forget carts]",
     ),
     _expiry(
         "a cart that cannot expire does not stop the others",
@@ -170,8 +170,8 @@ CARTS = [
     ),
     _expiry(
         "a cart with an open payment attempt is not deleted",
-        'ids = sorted({*ids} - {payment["cart_id"] for payment in unfinished})',
-        "ids = sorted({*ids})",
+        'ids = _without_payments(db, [cart["_id"] for cart in batch], FINISHED)',
+        'ids = [cart["_id"] for cart in batch]',
         "test_expired_carts_are_forgotten_with_their_attempts",
     ),
     _repair(
@@ -298,13 +298,13 @@ ORDERS = [
         "an order is created only if its payment was not refunded in the meantime",
         'guard={"state": "captured"}, refused=Stale)',
         "refused=Stale)",
-        _FOUND,
+        _FOUND + "[orders, lost: from cart | refund, delete]",
     ),
     _order(
         "a lost order is created before its refund is recorded",
-        'return self.from_cart(payment["cart_id"]) if payment["state"] == "captured" else self.get(payment["cart_id"])',
-        'return self.get(payment["cart_id"])',
-        _FOUND,
+        'find = self.from_cart if payment["state"] == "captured" else self.get',
+        "find = self.get",
+        _FOUND + "[orders, lost: from cart | settle]",
     ),
     _order(
         "a payment is refunded only if a refund is due",

@@ -12,7 +12,7 @@ _sweep = guards_of("squinney.content.sweep", "tests/systems/content/test_photos.
 _comment = guards_of("squinney.content.comments.comments", "tests/systems/content/test_comments.py")
 _talk = guards_of("squinney.content.comments.discussions", "tests/systems/content/test_guards.py")
 _convert = guards_of("squinney.content.comments.conversion", "tests/systems/content/test_discussions.py")
-_flag = guards_of("squinney.content.comments.moderation", "tests/explore/test_schedules.py")
+_flag = guards_of("squinney.content.comments.moderation", "tests/systems/content/test_guards.py")
 _separate = guards_of("squinney.content.comments.separate", "tests/systems/content/test_guards.py")
 _repair = guards_of("squinney.content.repair", "tests/systems/content/test_guards.py")
 
@@ -175,9 +175,9 @@ COMMENTS = [
 FLAGS = [
     _flag(
         "a comment is flagged only while its node exists",
-        "Plan([node_exists, added], result=after)",
-        "Plan([added], result=after)",
-        "test_a_bug_that_was_found_does_not_return",
+        "Plan([node_exists, Step(",
+        "Plan([Step(",
+        "test_a_comment_of_a_page_removed_meanwhile_is_not_flagged",
     ),
 ]
 

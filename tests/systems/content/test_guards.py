@@ -11,7 +11,17 @@ from tests.patterns.interrupt import held_client, meanwhile
 from tests.systems.content.conftest import ADA, BEN
 from tests.systems.content.pictures import noise
 
-from squinney.content import Comments, Node, Nodes, find_problems, repair, sweep_uploads
+from squinney.content import (
+    Comments,
+    Moderation,
+    Node,
+    Nodes,
+    UnknownNode,
+    find_problems,
+    repair,
+    sweep_removals,
+    sweep_uploads,
+)
 from squinney.content.comments import comments as comments_module
 from squinney.content.comments import conversion
 from squinney.content.files import uploads
@@ -40,6 +50,26 @@ def node(site: Db) -> Node:
 
 def texts(comments: Comments, node: Node) -> list[str]:
     return sorted(comment["text"] for comment in comments.page(node["_id"]).items)
+
+
+# ---- flags ----
+
+
+@pytest.mark.parametrize("flagged_before", [False, True])
+def test_a_comment_of_a_page_removed_meanwhile_is_not_flagged(
+    site: Db, node: Node, flagged_before: bool, mongod: Embedded
+) -> None:
+    slug = comments_in(site).post(node, ADA, "rude")["slug"]
+    if flagged_before:
+        Moderation(site, comments_in(site)).flag(node, slug, "cid")
+
+    def remove() -> None:
+        Nodes(site).remove(node)
+        sweep_removals(site)
+
+    with meanwhile(mongod, site, remove) as db, pytest.raises(UnknownNode):
+        Moderation(db, comments_in(db)).flag(node["_id"], slug, "ben")
+    assert list(site["content.flags"].find()) == []
 
 
 # ---- nodes ----

@@ -321,10 +321,9 @@ class Orders:
 
     def _order_of(self, payment: Payment) -> Order | None:
         """Return the order of a payment. A lost order is created first, or `from_cart` could create it afterwards."""
+        find = self.from_cart if payment["state"] == "captured" else self.get
         with suppress(UnknownOrder):
-            return (
-                self.from_cart(payment["cart_id"]) if payment["state"] == "captured" else self.get(payment["cart_id"])
-            )
+            return find(payment["cart_id"])
         return None
 
     @operation()

@@ -54,7 +54,7 @@ class Moderation:
     def flag(self, node: Node | str, slug: str, by: str, reason: str = "") -> Flag:
         """Put a comment in the moderators' queue. A second flag by the same person changes nothing.
 
-        Atomic: one transaction stores the flag and requires that the node still exists.
+        Atomic: one transaction stores the flag; for the first flag of a comment it requires that the node still exists.
         After a crash: the flag is stored, or nothing is.
         Raises: `UnknownComment`, `UnknownNode`, `Invalid`, `Busy`.
         """
@@ -75,16 +75,16 @@ class Moderation:
         flag = self._db[FLAGS].find_one({"_id": flag_id})
         if flag and (by in flag["by"] or len(flag["by"]) >= MOST_FLAGS):
             return Plan([], result=flag)
-        # A flag that is stored after its node was removed and swept would stay forever.
-        node_exists = Step(NODES, node_id, route=rules.route(metadata), refused=_changed)
         if flag is None:
+            # A first flag that is stored after its node was removed and swept would stay forever.
+            node_exists = Step(NODES, node_id, route=rules.route(metadata), refused=_changed)
             new = {"node_id": node_id, "slug": slug, "first_at": self._clock()}
             flag = {"_id": flag_id, **new, "by": [by], "reasons": [reason], "state": "open"}
             return Plan([node_exists, Step(FLAGS, flag_id, insert=flag, refused=_changed)], result=flag)
         change = {"$push": {"by": by, "reasons": reason}, "$set": {"state": "open"}}
         added = Step(FLAGS, flag_id, guard={"by": flag["by"]}, give=change, refused=_changed)
         after = {**flag, "by": [*flag["by"], by], "reasons": [*flag["reasons"], reason], "state": "open"}
-        return Plan([node_exists, added], result=after)
+        return Plan([added], result=after)
 
     @operation(reads_only=True)
     def queue(self, *, cursor: str | None = None, limit: int = 20, viewer: Viewer = TRUSTED) -> Page[Flagged]:

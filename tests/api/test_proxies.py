@@ -74,6 +74,15 @@ def test_behind_a_trusted_proxy_cookies_are_secure_and_the_outer_host_is_accepte
         assert guess(app, client, origin="https://shop.example", **inner).status == 403
 
 
+@pytest.mark.parametrize("trusted", ["*", "nonsense"])
+def test_a_proxy_that_is_neither_address_nor_network_is_refused_in_code_too(
+    systems: assembly.Assembled, trusted: str
+) -> None:
+    app = site(systems, trusted)
+    with pytest.raises(ValueError, match="does not appear to be an IPv4 or IPv6 network"):
+        guess(app, "198.51.100.9")
+
+
 def test_the_setting_accepts_addresses_and_networks() -> None:
     settings = Settings.from_environment({"SQUINNEY_TRUSTED_PROXIES": "127.0.0.1, 10.0.0.0/8,::1"})
     assert settings.trusted_proxies == ("127.0.0.1", "10.0.0.0/8", "::1")

@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import bson
 import pytest
+from pymongo.errors import BulkWriteError
 from tests.racing import at_once
 from tests.sizes import IN_FULL, heavy
 from tests.systems.social.conftest import Ticking
@@ -87,6 +88,17 @@ def test_a_repeated_delivery_inserts_nothing_twice(social_db: Db) -> None:
     network._queue.put({"do": "deliver", "post": post})
     assert network.deliver() == {"done": 1}
     assert social_db["social.news"].count_documents({}) == 3
+
+
+def test_a_delivery_that_too_few_members_confirm_is_not_done(own_db: Db, failing: Any) -> None:
+    """Also if another worker has inserted some of its entries before."""
+    entry = {"_id": "one"}
+    own_db["social.news"].insert_one(entry)
+    unconfirmed = {"code": 64, "codeName": "WriteConcernTimeout", "errmsg": "waiting for replication timed out"}
+    with failing(["insert"], writeConcernError=unconfirmed), pytest.raises(BulkWriteError):
+        delivery.insert_new(own_db, [entry, {"_id": "two"}])
+    delivery.insert_new(own_db, [entry, {"_id": "two"}])
+    assert own_db["social.news"].count_documents({}) == 2
 
 
 def test_a_large_delivery_does_not_delay_small_ones(social_db: Db) -> None:

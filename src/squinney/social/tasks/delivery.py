@@ -148,5 +148,7 @@ def insert_new(db: Db, entries: Sequence[Document]) -> None:
     try:
         db["social.news"].insert_many(entries, ordered=False)
     except BulkWriteError as error:
-        if any(one["code"] != DUPLICATE_KEY for one in (error.details or {}).get("writeErrors", ())):
+        details = error.details or {}
+        # Without enough members' confirmation the entries could be lost: the task must not end yet.
+        if details.get("writeConcernErrors") or any(one["code"] != DUPLICATE_KEY for one in details["writeErrors"]):
             raise

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 from starlette.responses import Response
 
 from polls.polls import Polls
 from squinney.errors import SquinneyError
 from squinney.http.dependencies import service
-from squinney.http.pages import render
+from squinney.http.pages import redirect, render
+from squinney.http.permissions import signed_in
 from squinney.http.statuses import status_of
-from squinney.http.visitor import visitor_of
 
 router = APIRouter(prefix="/polls")  # only signed-in users may write, unless WRITES_NEED says otherwise
 
@@ -29,10 +29,8 @@ def show_polls(request: Request, polls: AllPolls, cursor: str | None = None) -> 
 @router.post("/{poll_id}/votes", response_class=HTMLResponse)
 def vote(request: Request, polls: AllPolls, poll_id: str, option: Annotated[str, Form()]) -> Response:
     """Vote, and show the polls again."""
-    visitor = visitor_of(request)
     try:
-        polls.vote(poll_id, visitor.person["_id"] if visitor.person else "", option)
+        polls.vote(poll_id, signed_in(request)["_id"], option)
     except SquinneyError as error:
         return render(request, "polls/index.html", status=status_of(error), page=polls.all(), error=error)
-    visitor.flash("Thank you for your vote.")
-    return RedirectResponse("/polls", status_code=303)
+    return redirect(request, "/polls", "Thank you for your vote.")

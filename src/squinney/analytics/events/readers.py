@@ -90,10 +90,13 @@ class Readers:
         return counts
 
     def streams(
-        self, read: Read, start: datetime | None = None, end: datetime | None = None
+        self, read: Read, start: datetime | None = None, end: datetime | None = None, *, in_snapshot: bool = False
     ) -> list[Iterable[Document]]:
-        """Return the results of `read` per partition; an event that is being moved may appear in two of them."""
-        if not self._partitions.policy().moving:
+        """Return the results of `read` per partition; an event that is being moved may appear in two of them.
+
+        With `in_snapshot` none is missed, even by a reader that is suspended until events move.
+        """
+        if not in_snapshot and not self._partitions.policy().moving:
             return [read(partition, None) for partition in self._partitions.spanning(start, end)]
         while True:
             try:

@@ -25,7 +25,7 @@ from squinney.analytics.events.partitions import (
     insert_missing,
     span_of,
 )
-from squinney.analytics.hits.increments import is_duplicate, transact
+from squinney.analytics.hits.increments import transact
 from squinney.analytics.rollups.documents import RUNS
 from squinney.analytics.rollups.rollups import arrived_since
 from squinney.errors import Conflict, Invalid
@@ -273,20 +273,26 @@ def _move_from(partitions: EventPartitions, partition: Events, policy: Policy) -
 
 
 def _move_batch(partition: Events, target: Events, events: Sequence[Document]) -> None:
-    """Move the events with a new `arrived`, so that roll-ups count again what they may have read during the move."""
-    copies = [{**event, "arrived": Timestamp(0, 0)} for event in events]
-    ids = [event["_id"] for event in events]
+    """Move the events with a new `arrived`, so that roll-ups count again what they may have read during the move.
 
-    def insert_and_delete(session: ClientSession) -> None:
-        target.insert_many(copies, session=session)
-        partition.delete_many({"_id": {"$in": ids}}, session=session)
+    The transaction reads them again: an event that was forgotten or moved meanwhile must not return. It also writes to
+    an event that is in both partitions already, so that a move in the other direction cannot delete the other copy.
+    """
+    ids = {"_id": {"$in": [event["_id"] for event in events]}}
+    if CAPPED in (partition.name, target.name):
+        insert_missing(target, _copies(events))
+        partition.delete_many(ids)
+        return
 
-    if CAPPED not in (partition.name, target.name):
-        try:
-            transact(partition.database, insert_and_delete, upserts=False)
-            return
-        except OperationFailure as error:  # another process has moved or imported some of these events
-            if not is_duplicate(error):
-                raise
-    insert_missing(target, copies)
-    partition.delete_many({"_id": {"$in": ids}})
+    def move(session: ClientSession) -> None:
+        if found := list(partition.find(ids, session=session)):
+            moved = {"_id": {"$in": [event["_id"] for event in found]}}
+            target.delete_many(moved, session=session)
+            target.insert_many(_copies(found), session=session)
+            partition.delete_many(moved, session=session)
+
+    transact(partition.database, move)
+
+
+def _copies(events: Sequence[Document]) -> list[Document]:
+    return [{**event, "arrived": Timestamp(0, 0)} for event in events]

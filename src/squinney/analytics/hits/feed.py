@@ -18,7 +18,7 @@ from squinney.analytics.errors import UnknownSource
 from squinney.analytics.events import queries
 from squinney.analytics.events.partitions import EventPartitions, Events
 from squinney.analytics.events.readers import Readers
-from squinney.analytics.events.sources import offset_in
+from squinney.analytics.events.sources import FORGETTING, offset_in
 from squinney.analytics.hits.documents import LONGEST_PAGE
 from squinney.analytics.hits.increments import Hit, Increments, transact
 from squinney.mongo.connect import operation
@@ -30,9 +30,10 @@ SECONDS = 60
 
 
 def feed_hits(db: Db, source_id: str, *, batch: int = BATCH) -> int:
-    """Count a source's events that are not counted yet as hits of its site; return their number.
+    """Count a source's events that are not counted yet as hits of its site, unless it is being forgotten.
 
-    Events stored with `EventLog.record` belong to no source and are never counted here; record their hits with `Hits`.
+    Returns their number. Events stored with `EventLog.record` belong to no source and are never counted here; record
+    their hits with `Hits`.
 
     Atomic: one transaction per batch, with the increments and a compare-and-set of the source's `hits_offset`.
     After a crash: some batches are counted; the next call continues.
@@ -62,7 +63,7 @@ def _count(db: Db, source_id: str, batch: int, *, mark: str, end: str, views: in
             if source is None:
                 raise UnknownSource(f"nothing was imported under {source_id}")
             done, last = source.get(mark, 0), source.get(end, 0)
-            if done >= last:
+            if done >= last or (views > 0 and source["state"] == FORGETTING):
                 return counted
             events = list(islice(_events(readers, source_id, done, last, batch + 1), batch + 1))
             until = offset_in(events[batch]["_id"]) if len(events) > batch else last
@@ -71,7 +72,7 @@ def _count(db: Db, source_id: str, batch: int, *, mark: str, end: str, views: in
                 for event in events[:batch]
                 if "path" in event
             )
-            unmoved = {"_id": source_id, mark: done or None}
+            unmoved = {"_id": source_id, mark: done or None, "state": source["state"]}
             if transact(db, partial(_move_and_add, db, unmoved, {mark: until}, summed)):
                 counted += summed.hits
 
@@ -84,7 +85,7 @@ def _events(readers: Readers, source_id: str, after: int, until: int, most: int)
         found = partition.find(where, {"path": 1, "time": 1, "site": 1}, limit=most, batch_size=most, session=session)
         return found.sort("_id", 1)
 
-    merged = heapq.merge(*readers.streams(read), key=_id)
+    merged = heapq.merge(*readers.streams(read, in_snapshot=True), key=_id)
     return (next(same) for _, same in groupby(merged, key=_id))
 
 

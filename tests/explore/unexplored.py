@@ -6,7 +6,6 @@ _DEMO = "it loads sample data by operations that are in scenes, each by itself"
 _TO_COME = "no scene yet"
 
 # Remove a name when a scene calls it.
-WITHOUT_SCENE_YET = ("Retention.drop",)
 SHOP_CONTENT_ADS_GAME_AND_SOCIAL_WITHOUT_SCENE_YET = (
     *("AdNetwork.conversion", "AdNetwork.viewable", "Carts.expire_carts", "Carts.forget_carts", "Carts.new"),
     *("Carts.return_orphans", "Carts.settle", "Carts.settle_payments", "Catalog.import_products", "Catalog.replace"),
@@ -23,6 +22,7 @@ SHOP_CONTENT_ADS_GAME_AND_SOCIAL_WITHOUT_SCENE_YET = (
 
 UNEXPLORED: dict[str, str] = {
     "BufferedHits.flush_on_sigterm": "it closes when a signal ends the process; closing is one `flush`",
+    "Retention.drop": "the explorer cannot restore a dropped collection; tests/systems/analytics/test_retention.py",
     "ads.demo": _DEMO,
     "analytics.demo": _DEMO,
     "commerce.demo": _DEMO,
@@ -30,5 +30,5 @@ UNEXPLORED: dict[str, str] = {
     "game.demo": _DEMO,
     "ledger.demo": _DEMO,
     "social.demo": _DEMO,
-    **dict.fromkeys((*WITHOUT_SCENE_YET, *SHOP_CONTENT_ADS_GAME_AND_SOCIAL_WITHOUT_SCENE_YET), _TO_COME),
+    **dict.fromkeys(SHOP_CONTENT_ADS_GAME_AND_SOCIAL_WITHOUT_SCENE_YET, _TO_COME),
 }

@@ -8,6 +8,10 @@ _import = guards_of("squinney.analytics.events.imports", "tests/systems/analytic
 _content = guards_of("squinney.analytics.events.log_content", "tests/systems/analytics/test_imports.py")
 _sources = guards_of("squinney.analytics.events.sources", "tests/systems/analytics/test_imports.py")
 _store = guards_of("squinney.analytics.events.storing", "tests/systems/analytics/test_imports.py")
+_RACES = "tests/systems/analytics/test_races.py"
+_feed = guards_of("squinney.analytics.hits.feed", _RACES)
+_forget = guards_of("squinney.analytics.forgetting", _RACES)
+_retention = guards_of("squinney.analytics.events.retention", _RACES)
 _GUARDS = "tests/systems/analytics/test_guards.py::"
 
 GUARDS = [
@@ -65,5 +69,29 @@ GUARDS = [
         "        if chunk.too_long:\n            raise",
         "        if False:\n            raise",
         "test_a_line_of_ten_megabytes_is_rejected_and_skipped",
+    ),
+    _feed(
+        "hits of a log that is being forgotten are not counted",
+        'mark: done or None, "state": source["state"]}',
+        "mark: done or None}",
+        "test_hits_of_a_log_that_is_forgotten_meanwhile_are_not_counted",
+    ),
+    _forget(
+        "the time span that was stored first stays",
+        '{"_id": source, "state": {"$ne": FORGETTING}}, {"$set": marked}',
+        '{"_id": source}, {"$set": marked}',
+        "test_a_log_that_two_forget_is_in_no_roll_up",
+    ),
+    _forget(
+        "events are deleted until none is left",
+        "    while any(map(list",
+        "    if any(map(list",
+        "test_events_that_move_behind_the_deletion_are_forgotten_too",
+    ),
+    _retention(
+        "a move reads its events again",
+        "if found := list(partition.find(ids, session=session)):",
+        "if found := list(events):",
+        "test_a_forgotten_event_does_not_return_by_a_move",
     ),
 ]

@@ -39,7 +39,9 @@ class Readers:
     def __init__(self, partitions: EventPartitions) -> None:
         self._partitions = partitions
 
-    def stream(self, query: Query, *, limit: int = 0, projection: Any = None, **arguments: Any) -> Iterator[Event]:
+    def stream(
+        self, query: Query, *, limit: int = 0, projection: Any = None, in_snapshot: bool = False, **arguments: Any
+    ) -> Iterator[Event]:
         """Stream the query's events of all partitions in its order; an event that is being moved appears once."""
         ((field, _),) = query.sort
 
@@ -47,7 +49,8 @@ class Readers:
             found = partition.find(query(**arguments), projection, limit=limit, batch_size=limit, session=session)
             return found.sort(field, 1)
 
-        streams = self.streams(read, arguments.get("start", EARLIEST), arguments.get("end", LATEST))
+        start, end = arguments.get("start", EARLIEST), arguments.get("end", LATEST)
+        streams = self.streams(read, start, end, in_snapshot=in_snapshot)
         if len(streams) == 1:
             return _with_clear_errors(cast(Iterable[Event], streams[0]))
         return _with_clear_errors(_each_once(heapq.merge(*streams, key=itemgetter(field)), field))
@@ -90,9 +93,14 @@ class Readers:
             counts[of_row(row["_id"])] += row["count"]
         return counts
 
-    def streams(self, read: Read, start: datetime = EARLIEST, end: datetime = LATEST) -> list[Iterable[Document]]:
-        """Return the results of `read` per partition; an event that is being moved may appear in two of them."""
-        if not self._partitions.policy().moving:
+    def streams(
+        self, read: Read, start: datetime = EARLIEST, end: datetime = LATEST, *, in_snapshot: bool = False
+    ) -> list[Iterable[Document]]:
+        """Return the results of `read` per partition; an event that is being moved may appear in two of them.
+
+        With `in_snapshot` none is missed, even by a reader that is suspended until events move.
+        """
+        if not in_snapshot and not self._partitions.policy().moving:
             return [read(partition, None) for partition in self._partitions.spanning(start, end)]
         while True:
             try:

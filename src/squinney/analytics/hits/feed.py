@@ -12,7 +12,7 @@ from squinney.analytics.errors import UnknownSource
 from squinney.analytics.events import queries
 from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.events.readers import Readers
-from squinney.analytics.events.sources import offset_in
+from squinney.analytics.events.sources import FORGETTING, offset_in
 from squinney.analytics.hits.documents import LONGEST_PAGE
 from squinney.analytics.hits.increments import Hit, Increments, transact
 from squinney.mongo.connect import operation
@@ -24,9 +24,10 @@ SECONDS = 60
 
 
 def feed_hits(db: Db, source_id: str, *, batch: int = BATCH) -> int:
-    """Count a source's events that are not counted yet as hits of its site; return their number.
+    """Count a source's events that are not counted yet as hits of its site, unless it is being forgotten.
 
-    Events stored with `EventLog.record` belong to no source and are never counted here; record their hits with `Hits`.
+    Returns their number. Events stored with `EventLog.record` belong to no source and are never counted here; record
+    their hits with `Hits`.
 
     Atomic: one transaction per batch, with the increments and a compare-and-set of the source's `hits_offset`.
     After a crash: some batches are counted; the next call continues.
@@ -56,9 +57,10 @@ def _count(db: Db, source_id: str, batch: int, *, mark: str, end: str, views: in
             if source is None:
                 raise UnknownSource(f"nothing was imported under {source_id}")
             done, last = source.get(mark, 0), source.get(end, 0)
-            if done >= last:
+            if done >= last or (views > 0 and source["state"] == FORGETTING):
                 return counted
-            read = partial(readers.stream, queries.OF_SOURCE, projection={"path": 1, "time": 1, "site": 1})
+            fields = {"path": 1, "time": 1, "site": 1}
+            read = partial(readers.stream, queries.OF_SOURCE, projection=fields, in_snapshot=True)
             events = list(islice(read(source=source_id, after=done, until=last, limit=batch + 1), batch + 1))
             until = offset_in(events[batch]["_id"]) if len(events) > batch else last
             summed = Increments(
@@ -66,7 +68,7 @@ def _count(db: Db, source_id: str, batch: int, *, mark: str, end: str, views: in
                 for event in events[:batch]
                 if "path" in event
             )
-            unmoved = {"_id": source_id, mark: done or None}
+            unmoved = {"_id": source_id, mark: done or None, "state": source["state"]}
             if transact(db, partial(_move_and_add, db, unmoved, {mark: until}, summed)):
                 counted += summed.hits
 

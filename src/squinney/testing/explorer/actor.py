@@ -6,6 +6,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import dataclass, replace
@@ -162,7 +163,8 @@ def _ids(command: Mapping[str, Any]) -> list[Any]:
 def as_separate_processes() -> Iterator[None]:
     """In the `with` block, make operations under the scheduler behave as if each had its own process.
 
-    They neither wait for each other's in-process locks nor share commits, and a sleep lets the others continue.
+    They neither wait for each other's in-process locks nor share commits, and a sleep lets the others continue. What an
+    operation gives to a thread pool runs in its own thread, so that the commands sent there are held too.
     """
     fair_lock = FairLocks.hold
 
@@ -179,12 +181,27 @@ def as_separate_processes() -> Iterator[None]:
         patch.object(FairLocks, "hold", lock_unless_scheduled),
         patch.object(group_commit, "may_group", lambda: not _is_scheduled()),
         patch.object(Constraints, "_read", _read_once(Constraints._read)),
+        patch.object(ThreadPoolExecutor, "submit", _run_if_scheduled(ThreadPoolExecutor.submit)),
     ):
         yield
 
 
 def _is_scheduled() -> bool:
     return getattr(_this_thread, "actor", None) is not None
+
+
+def _run_if_scheduled(submit: Callable[..., Future[Any]]) -> Callable[..., Future[Any]]:
+    def run_or_submit(pool: ThreadPoolExecutor, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if not _is_scheduled():
+            return submit(pool, work, *args, **kwargs)
+        done: Future[Any] = Future()
+        try:
+            done.set_result(work(*args, **kwargs))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+    return run_or_submit
 
 
 def _read_once(read: Callable[[Constraints, str], Any]) -> Callable[[Constraints, str], Any]:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from bson import ObjectId, json_util
+from bson.timestamp import Timestamp
 
 from squinney.mongo.schema import Document
 from squinney.testing.protocol import Documents
@@ -45,20 +46,24 @@ class Masks:
 
     def __init__(self, documents: Documents) -> None:
         leaves = [leaf for found in documents.values() for _, leaf in _leaves(found)]
-        self._known = {leaf for leaf in leaves if isinstance(leaf, ObjectId | datetime)}
+        self._known = {leaf for leaf in leaves if isinstance(leaf, ObjectId | datetime | Timestamp)}
         self._known |= {found for leaf in leaves if isinstance(leaf, str) for found in FRESH_ID.findall(leaf)}
         self._texts: set[str] = {leaf for leaf in leaves if isinstance(leaf, str)}
         self._learnt = False
         self._fresh: set[tuple[str, int]] = set()  # fields that hold fresh texts, and the length of these texts
+        self._random: set[str] = set()  # fields that hold random numbers, such as the hash of a fresh id
 
     def learn(self, runs: Iterable[tuple[Changes, Changes]]) -> Masks:
-        """Return masks that know which texts are fresh: those that only one of two runs of an operation writes."""
+        """Return masks that know what is fresh: texts and numbers that only one of two runs of an operation writes."""
         learnt = Masks({})
         learnt._known, learnt._texts, learnt._learnt = self._known, set(self._texts), True
-        for one, other in ((self._texts_of(one), self._texts_of(other)) for one, other in runs):
+        for runs_of_one in runs:
+            one, other = map(self._texts_of, runs_of_one)
             both = {text for _, text in one} & {text for _, text in other}
             learnt._texts |= both
             learnt._fresh |= {(name, len(text)) for name, text in one | other if text not in both | self._texts}
+            one_numbers, other_numbers = map(_numbers_of, runs_of_one)
+            learnt._random |= {name for name, _ in one_numbers ^ other_numbers}
         return learnt
 
     def _texts_of(self, changes: Changes) -> set[tuple[str, str]]:
@@ -86,7 +91,9 @@ class Masks:
         It is like `state`, but distinguishes fresh ids from each other. A text counts as fresh only in a field where
         `learn` found one: a text that a dead operation left may show how far the operation got.
         """
-        numbers: dict[Any, int] = {}
+        added = [leaf for change in changes.values() for _, leaf in _leaves(change.added)]
+        times = sorted({leaf for leaf in added if isinstance(leaf, Timestamp)})  # checks may depend on their order
+        numbers: dict[Any, int] = {one: number for number, one in enumerate(times)}
         in_order = {
             name: [sorted(change.added, key=self._as_text), [one["_id"] for one in change.removed]]
             for name, change in sorted(changes.items())
@@ -119,7 +126,9 @@ class Masks:
             return dict(zip(names, inside, strict=True))
         if isinstance(value, list | tuple):
             return [self._masked(inner, placeholder, is_fresh, name) for inner in value]
-        if isinstance(value, ObjectId) and value not in self._known:
+        if name in self._random and _is_number(value):
+            return placeholder(value)
+        if isinstance(value, ObjectId | Timestamp) and value not in self._known:
             return placeholder(value)
         if isinstance(value, datetime) and value not in self._known:
             return "<time>"
@@ -128,6 +137,15 @@ class Masks:
 
 def _fresh(found: Any) -> str:
     return FRESH
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _numbers_of(changes: Changes) -> set[tuple[str, int]]:
+    leaves = (leaf for found in added_documents(changes).values() for leaf in _leaves(found))
+    return {(name, leaf) for name, leaf in leaves if _is_number(leaf)}
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

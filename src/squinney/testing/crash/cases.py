@@ -83,6 +83,9 @@ class Cases:
     def __len__(self) -> int:
         return len(self.by_name)
 
+    def __contains__(self, case: object) -> bool:
+        return case in self.by_name.values()
+
     def covered(self) -> set[str]:
         """Return the names of the public operations and jobs that the cases sweep."""
         return {name for case in self for name in (case.name.partition(" ")[0], *case.covers)}

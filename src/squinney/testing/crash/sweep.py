@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import multiprocessing
 import pickle
 import secrets
@@ -17,7 +16,7 @@ from pymongo.read_concern import ReadConcern
 
 from squinney.mongo import schema
 from squinney.mongo.schema import Collection, Db
-from squinney.testing.calls import call, failure_of, one_line, require_collections, require_function
+from squinney.testing.calls import call, failure_of, one_line, require_collections, require_function, takes_mode
 from squinney.testing.children import children
 from squinney.testing.crash import child
 from squinney.testing.crash.child import WAYS, Way
@@ -91,7 +90,7 @@ def sweep(
 
     `prepare(db)` fills a database that has the `collections`. `act` is the operation: a function at the top level of a
     module, since it runs in a child process. `act` is called with the database and, if it has a second parameter, with
-    what `prepare` returned. If `act` has a parameter `mode`, it is swept in both transaction modes.
+    what `prepare` returned. If `act` has a parameter called `mode`, anywhere, it is swept in both transaction modes.
 
     After each crash `settle(db)` runs twice (by default all deadlines expire and `Transactions(db).recover()` runs).
     Then `check` asserts what must hold, whether the operation happened or not; `problems(db)` must find nothing; and
@@ -100,13 +99,13 @@ def sweep(
     Raises: `NotCrashSafe`, with every crash point after which something is wrong; `AssertionError` if the operation
     fails without a crash, writes nothing or does not end; `TypeError` and `ValueError` for unusable arguments.
     """
-    modes = get_args(Mode)[1:] if callable(act) and "mode" in inspect.signature(act).parameters else ("",)
-    _require_usable(prepare, act, check, settle, problems, ways, keywords=["mode"] if modes[0] else ())
+    modes = get_args(Mode)[1:] if callable(act) and takes_mode(act) else ("",)
+    _require_usable(prepare, act, check, settle, problems, ways, mode=modes[0])
     require_collections(collections)
     schema.apply(db, collections)
     points: list[CrashPoint] = []
     for mode in modes:
-        in_mode = partial(act, mode=mode) if mode else act
+        in_mode = partial(call, act, mode=mode)
         _require_completes(in_mode, prepare, db, socket)
         for way in ways:
             for point, prepared in crash_points(in_mode, prepare, way, db, socket):
@@ -126,11 +125,11 @@ def _require_usable(
     settle: Act | None,
     problems: Act | None,
     ways: Sequence[str],
-    keywords: Sequence[str],
+    mode: str,
 ) -> None:
     """Refuse unusable arguments before anything runs."""
     require_function("prepare", prepare, arguments=1)
-    require_function("act", act, keywords=keywords)
+    require_function("act", act, mode=mode)
     require_function("check", check)
     if settle is not None:
         require_function("settle", settle)

@@ -99,6 +99,8 @@ def test_what_cannot_be_explored(explorer: Explorer, given: dict[str, Any], mess
 def test_operations_that_write_nothing(explorer: Explorer) -> None:
     with pytest.raises(AssertionError, match="no operation wrote anything"):
         explorer.explore([_look, _look], prepare=_jar)
+    with pytest.raises(AssertionError, match=r"no operation wrote .*; b _refuse: Full: There is no room in the jar\.$"):
+        explorer.explore([_look, _refuse], prepare=_jar)
 
 
 def test_an_operation_that_fails_in_every_order(explorer: Explorer) -> None:

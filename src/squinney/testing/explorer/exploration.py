@@ -105,7 +105,8 @@ class Exploration:
             if letter not in self._completed and not isinstance(error, SquinneyError):
                 raise AssertionError(f"{self._name(letter)} failed in every order: {one_line(error)}")
         if not self._wrote:
-            raise AssertionError("no operation wrote anything, so there was nothing to explore")
+            failed = [f"{self._name(letter)}: {one_line(error)}" for letter, error in sorted(self._failed.items())]
+            raise AssertionError("; ".join(["no operation wrote anything, so there was nothing to explore", *failed]))
 
     # ---- playing one schedule ----
 

@@ -89,6 +89,12 @@ def _a_lock(db: Db) -> object:
     return threading.Lock()
 
 
+def test_an_error_of_prepare_is_told_from_one_of_the_operation(sweep: Callable[..., object]) -> None:
+    with pytest.raises(Empty) as found:
+        sweep(_broken, _add, _nothing)
+    assert found.value.__notes__ == ["while prepare ran"]
+
+
 def test_an_operation_that_fails_without_a_crash(sweep: Callable[..., object]) -> None:
     with pytest.raises(AssertionError) as found:
         sweep(_nothing, _take, _nothing)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from squinney.errors import Conflict
-from squinney.mongo.schema import Db
+from squinney.mongo.schema import Collection, Db
 from squinney.testing import Explorer, Refuted
 from squinney.testing.explorer import prepared, schedule
 
@@ -27,6 +27,10 @@ def _add(db: Db) -> None:
 
 def _look(db: Db) -> None:
     db["jars"].find_one({"_id": "a"})
+
+
+def _has_a_jar(db: Db) -> None:
+    assert db["jars"].count_documents({}) == 1
 
 
 def _misspelt(db: Db) -> None:
@@ -101,6 +105,22 @@ def test_operations_that_write_nothing(explorer: Explorer) -> None:
         explorer.explore([_look, _look], prepare=_jar)
     with pytest.raises(AssertionError, match=r"no operation wrote .*; b _refuse: Full: There is no room in the jar\.$"):
         explorer.explore([_look, _refuse], prepare=_jar)
+
+
+def test_an_error_of_prepare_is_told_from_one_of_an_operation(explorer: Explorer) -> None:
+    with pytest.raises(Full) as found:
+        explorer.explore([_add], prepare=_refuse)
+    assert found.value.__notes__ == ["while prepare ran"]
+
+
+def test_a_prepare_that_fails_spoils_no_later_exploration(explorer: Explorer) -> None:
+    other = [Collection("lids")]
+    explorer.explore([_add], prepare=_jar)
+    explorer.explore([_add], prepare=_jar, collections=other)
+    with pytest.raises(Full):
+        explorer.explore([_add], prepare=_refuse)
+    explorer.explore([_add], prepare=_jar, collections=other)  # now it is the last database
+    explorer.explore([_add], _has_a_jar, prepare=_jar)
 
 
 def test_an_operation_that_fails_in_every_order(explorer: Explorer) -> None:

@@ -75,6 +75,15 @@ def require_function(name: str, act: object, *, arguments: int = 2, mode: str = 
         raise TypeError(f"{name} {CALLED_WITH[arguments]}: {error}") from None
 
 
+def run_prepare(prepare: Callable[..., object], db: Db) -> Any:
+    """Call `prepare(db)`. An error of it gets a note, since it is not an error of the operation."""
+    try:
+        return prepare(db)
+    except Exception as error:
+        error.add_note("while prepare ran")
+        raise
+
+
 def require_list(name: str, value: object, of: str) -> None:
     """Refuse a value that is not a list.
 

@@ -16,7 +16,7 @@ from pymongo.read_concern import ReadConcern
 
 from squinney.mongo import schema
 from squinney.mongo.schema import Collection, Db
-from squinney.testing.calls import call, failure_of, one_line, require_collections, require_function, takes_mode
+from squinney.testing.calls import call, failure_of, one_line, require_collections, require_function, run_prepare, takes_mode
 from squinney.testing.children import children
 from squinney.testing.crash import child
 from squinney.testing.crash.child import WAYS, Way
@@ -151,7 +151,7 @@ def _pickled(name: str, value: object) -> bytes:
 def _require_completes(act: Act, prepare: Act, db: Db, socket: Path) -> None:
     """Run the operation once without a crash: one that fails or never ends cannot be swept."""
     empty(db, collection_names(db))
-    _run_child(act, "before", NEVER, db, socket, prepare(db))
+    _run_child(act, "before", NEVER, db, socket, run_prepare(prepare, db))
 
 
 def crash_points(
@@ -169,7 +169,7 @@ def crash_points(
     """
     for at_write in count(1, every):
         empty(db, collection_names(db))
-        prepared = prepare(db)
+        prepared = run_prepare(prepare, db)
         what = _run_child(act, way, at_write, db, socket, prepared)
         if what is None:
             return

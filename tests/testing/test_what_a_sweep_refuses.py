@@ -89,6 +89,36 @@ def _a_lock(db: Db) -> object:
     return threading.Lock()
 
 
+def _jar(db: Db) -> None:
+    db["jars"].insert_one({"_id": "a", "beans": 5})
+
+
+def _misspelt(db: Db) -> None:
+    db["jasr"].update_one({"_id": "a"}, {"$inc": {"beans": -1}})
+    db["jasr"].update_one({"_id": "b"}, {"$inc": {"beans": 1}})
+
+
+def _another_id(db: Db) -> None:
+    db["jars"].find_one_and_update({"_id": "c"}, {"$inc": {"beans": 1}})
+    db["jars"].delete_one({"_id": "c"})
+    _misspelt(db)
+
+
+def _borrow(db: Db) -> None:
+    db["jars"].update_one({"_id": "a"}, {"$inc": {"beans": -1}})
+    db["jars"].update_one({"_id": "a"}, {"$inc": {"beans": 1}})
+
+
+def test_an_operation_that_changes_nothing(sweep: Callable[..., object]) -> None:
+    with pytest.raises(
+        AssertionError, match=r"^the operation changed no document: the writes went to jasr, which is empty$"
+    ):
+        sweep(_jar, _misspelt, _nothing)
+    with pytest.raises(AssertionError, match=r"the writes went to jars and to jasr, which is empty$"):
+        sweep(_jar, _another_id, _nothing)
+    sweep(_jar, _borrow, _nothing, ways=["after"])  # what is undone later was a change
+
+
 def test_an_error_of_prepare_is_told_from_one_of_the_operation(sweep: Callable[..., object]) -> None:
     with pytest.raises(Empty) as found:
         sweep(_broken, _add, _nothing)

@@ -107,6 +107,16 @@ def test_operations_that_write_nothing(explorer: Explorer) -> None:
         explorer.explore([_look, _refuse], prepare=_jar)
 
 
+def test_operations_that_change_nothing(explorer: Explorer) -> None:
+    def misspelt(db: Db) -> None:
+        db["jasr"].update_one({"_id": "a"}, {"$inc": {"beans": 1}})
+
+    message = "^the operations changed no document: the writes went to jasr, which is empty$"
+    with pytest.raises(AssertionError, match=message):
+        explorer.explore([misspelt, misspelt], prepare=_jar)
+    assert explorer.explore([misspelt, _add], prepare=_jar).complete
+
+
 def test_an_error_of_prepare_is_told_from_one_of_an_operation(explorer: Explorer) -> None:
     with pytest.raises(Full) as found:
         explorer.explore([_add], prepare=_refuse)

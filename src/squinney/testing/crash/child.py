@@ -23,6 +23,7 @@ from squinney.mongo.connect import client_for
 from squinney.testing.calls import call
 from squinney.testing.commands import described, is_write
 from squinney.testing.crash.proxy import Proxy, uri_of
+from squinney.testing.effects import Effects
 
 Way = Literal["before", "after", "reply-lost"]
 WAYS: tuple[Way, ...] = ("before", "after", "reply-lost")
@@ -47,6 +48,7 @@ class Killer(CommandListener):
         self.report = report
         self.writes = 0
         self.request: int | None = None
+        self.effects = Effects()
 
     @property
     def reached(self) -> bool:
@@ -56,6 +58,7 @@ class Killer(CommandListener):
     def started(self, event: CommandStartedEvent) -> None:
         if not is_write(event.command_name, event.command):
             return
+        self.effects.started(event)
         self.writes += 1
         if self.writes != self.at_write:
             return
@@ -67,6 +70,7 @@ class Killer(CommandListener):
             self.proxy.drop_reply_to = event.request_id
 
     def succeeded(self, event: CommandSucceededEvent) -> None:
+        self.effects.succeeded(event)
         self._ended(event.request_id)
 
     def failed(self, event: CommandFailedEvent) -> None:
@@ -95,6 +99,7 @@ def run(
 ) -> None:
     """Run the operation and die at its k-th write. Sends to `report` the command it died at, or the traceback.
 
+    Of an operation that completes without changing any document it sends the collections that it wrote to.
     The operation and the state are pickled, so that an operation that cannot be imported here is reported too.
     """
     signal.alarm(MOST_SECONDS)  # the parent may have died
@@ -140,4 +145,9 @@ def _run(
     finally:
         if proxy:
             proxy.close()
-    return DIED if killer.reached else COMPLETED
+    if killer.reached:
+        return DIED
+    if not killer.effects.changed:
+        for name in killer.effects.collections:
+            report.send(name)
+    return COMPLETED

@@ -16,11 +16,20 @@ from pymongo.read_concern import ReadConcern
 
 from squinney.mongo import schema
 from squinney.mongo.schema import Collection, Db
-from squinney.testing.calls import call, failure_of, one_line, require_collections, require_function, run_prepare, takes_mode
+from squinney.testing.calls import (
+    call,
+    failure_of,
+    one_line,
+    require_collections,
+    require_function,
+    run_prepare,
+    takes_mode,
+)
 from squinney.testing.children import children
 from squinney.testing.crash import child
 from squinney.testing.crash.child import WAYS, Way
-from squinney.testing.emptying import collection_names, empty
+from squinney.testing.effects import in_vain
+from squinney.testing.emptying import collection_names, empty, non_empty
 from squinney.testing.protocol import leftovers, recover
 from squinney.transactions import Mode
 
@@ -97,7 +106,7 @@ def sweep(
     no marker of a transaction may remain.
 
     Raises: `NotCrashSafe`, with every crash point after which something is wrong; `AssertionError` if the operation
-    fails without a crash, writes nothing or does not end; `TypeError` and `ValueError` for unusable arguments.
+    fails without a crash, changes no document or does not end; `TypeError` and `ValueError` for unusable arguments.
     """
     modes = get_args(Mode)[1:] if callable(act) and takes_mode(act) else ("",)
     _require_usable(prepare, act, check, settle, problems, ways, mode=modes[0])
@@ -193,7 +202,11 @@ def _run_child(act: Act, way: Way, at_write: int, db: Db, socket: Path, prepared
     if exit_code not in (child.DIED, child.COMPLETED):
         expected = "" if at_write == NEVER else f"; it was to die {_moment(way, str(at_write))}"
         raise AssertionError("\n".join([f"{_failure(exit_code)}{expected}", *messages]))
-    return messages[0] if exit_code == child.DIED else None
+    if exit_code == child.DIED:
+        return messages[0]
+    if messages:
+        raise AssertionError(in_vain("the operation", messages, non_empty(db, messages)))
+    return None
 
 
 def _failure(exit_code: int | None) -> str:

@@ -15,6 +15,7 @@ from pymongo.read_concern import ReadConcern
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db
 from squinney.testing.calls import call, failure_of, one_line
+from squinney.testing.effects import in_vain
 from squinney.testing.explorer.actor import Actor, Arrival, Outcome
 from squinney.testing.explorer.choices import Chooser, format_schedule
 from squinney.testing.explorer.lock_yields import yielding_locks
@@ -83,7 +84,8 @@ class Exploration:
         self.played: set[str] = set()
         self._crashed = 0
         self._gave_up = 0
-        self._wrote = False
+        self._written: set[str] = set()  # the collections that operations wrote to
+        self._changed = False  # whether one of these writes changed a document
         self._completed: set[str] = set()  # operations that completed at least once
         self._failed: dict[str, BaseException] = {}  # by operation, its last error
         self._since = time.monotonic()
@@ -99,14 +101,17 @@ class Exploration:
     def require_meaningful(self) -> None:
         """Refuse an exploration that could not have found anything.
 
-        Raises: `AssertionError` if no operation wrote, or if one of them failed in every order.
+        Raises: `AssertionError` if no operation changed a document, or if one of them failed in every order.
         """
         for letter, error in self._failed.items():
             if letter not in self._completed and not isinstance(error, SquinneyError):
                 raise AssertionError(f"{self._name(letter)} failed in every order: {one_line(error)}")
-        if not self._wrote:
+        if not self._written:
             failed = [f"{self._name(letter)}: {one_line(error)}" for letter, error in sorted(self._failed.items())]
             raise AssertionError("; ".join(["no operation wrote anything, so there was nothing to explore", *failed]))
+        if not self._changed:
+            filled = [name for name, documents in self.database.documents.items() if documents]
+            raise AssertionError(in_vain("the operations", self._written, filled))
 
     # ---- playing one schedule ----
 
@@ -130,7 +135,8 @@ class Exploration:
         text = format_schedule(chooser.steps)
         self._crashed += text not in self.played and any(actor.dead for actor in self.actors)
         self.played.add(text)
-        self._wrote = self._wrote or any(actor.wrote for actor in self.actors)
+        self._written = self._written.union(*(actor.effects.collections for actor in self.actors))
+        self._changed = self._changed or any(actor.effects.changed for actor in self.actors)
         for actor in self.actors[: len(self.judged)]:
             self._note(actor.letter, actor.outcome)
         if wrong := self._judge(played):

@@ -90,7 +90,20 @@ def test_a_failed_check_is_reported_in_one_line(explorer: Explorer) -> None:
 
     with pytest.raises(Refuted) as found:
         explorer.explore([_add], full, prepare=_jars, crashes=0)
-    assert str(found.value).splitlines()[:2] == ["check failed: AssertionError: 10 beans", "  a _add: done"]
+    first = "even one after the other and without a crash: check failed: AssertionError: 10 beans"
+    assert str(found.value).splitlines()[:2] == [first, "  a _add: done"]
+
+
+def test_a_check_that_fails_only_concurrently_is_told_from_one_that_always_fails(explorer: Explorer) -> None:
+    def twelve(db: Db) -> None:
+        assert db["jars"].find_one({"_id": "a"})["beans"] == 12
+
+    with pytest.raises(Refuted, match=r"^even one after the other and without a crash: check failed"):
+        explorer.explore([_add_by_reading], twelve, prepare=_jars, crashes=0, serial=False)
+    with pytest.raises(Refuted, match=r"^check failed"):
+        explorer.explore([_add_by_reading, _add_by_reading], twelve, prepare=_jars, crashes=0, serial=False)
+    with pytest.raises(Refuted, match=r"^check failed"):
+        explorer.explore([_add, _add], twelve, prepare=_jars, serial=False)  # only if one of them dies
 
 
 def test_a_deadlock_is_found(explorer: Explorer) -> None:

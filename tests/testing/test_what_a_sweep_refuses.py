@@ -179,20 +179,39 @@ def test_what_cannot_be_swept(sweep: Callable[..., object], given: dict[str, Any
         sweep(**{"prepare": _nothing, "act": _add, "check": _nothing, **given})
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"check": _false}, "the check returned False"),
-        ({"check": _bare}, ": raise AssertionError"),
-        ({"settle": _broken}, "settle failed: Empty: There is nothing in the jar."),
-        ({"problems": _broken}, "problems failed: Empty: There is nothing in the jar."),
-        ({"problems": _finding}, "problems: a jar is empty"),
-    ],
-)
+def _add_two(db: Db) -> None:
+    _add(db)
+    db["jars"].insert_one({"_id": "b"})
+
+
+def _one_is_missing(db: Db) -> bool:
+    return db["jars"].count_documents({}) == 1
+
+
+FAILURES: list[tuple[str, Callable[[Db], object], str]] = [
+    ("check", _false, "the check returned False"),
+    ("check", _bare, ": raise AssertionError"),
+    ("settle", _broken, "settle failed: Empty: There is nothing in the jar."),
+    ("problems", _broken, "problems failed: Empty: There is nothing in the jar."),
+    ("problems", _finding, "problems: a jar is empty"),
+]
+
+
+@pytest.mark.parametrize(("name", "fail", "message"), FAILURES)
 def test_a_failure_after_a_crash_is_reported_with_its_crash_point(
-    sweep: Callable[..., object], given: dict[str, Any], message: str
+    sweep: Callable[..., object], name: str, fail: Callable[[Db], object], message: str
 ) -> None:
+    given = {name: lambda db: fail(db) if _one_is_missing(db) else []}
     with pytest.raises(NotCrashSafe) as found:
-        sweep(**{"prepare": _nothing, "act": _add, "check": _nothing, "ways": ["after"], **given})
+        sweep(**{"prepare": _nothing, "act": _add_two, "check": _nothing, "ways": ["after"], **given})
     (point,) = found.value.points
     assert message in point.wrong
+
+
+@pytest.mark.parametrize(("name", "fail", "message"), FAILURES)
+def test_a_failure_without_a_crash_is_not_counted_as_one_after_each_crash(
+    sweep: Callable[..., object], name: str, fail: Callable[[Db], object], message: str
+) -> None:
+    with pytest.raises(AssertionError, match=r"^the checks fail even without a crash: ") as found:
+        sweep(**{"prepare": _nothing, "act": _add, "check": _nothing, name: fail})
+    assert message in str(found.value)

@@ -106,7 +106,8 @@ def sweep(
     no marker of a transaction may remain.
 
     Raises: `NotCrashSafe`, with every crash point after which something is wrong; `AssertionError` if the operation
-    fails without a crash, changes no document or does not end; `TypeError` and `ValueError` for unusable arguments.
+    or a check fails without a crash, or if the operation changes no document or does not end; `TypeError` and
+    `ValueError` for unusable arguments.
     """
     modes = get_args(Mode)[1:] if callable(act) and takes_mode(act) else ("",)
     _require_usable(prepare, act, check, settle, problems, ways, mode=modes[0])
@@ -115,7 +116,9 @@ def sweep(
     points: list[CrashPoint] = []
     for mode in modes:
         in_mode = partial(call, act, mode=mode)
-        _require_completes(in_mode, prepare, db, socket)
+        prepared = _require_completes(in_mode, prepare, db, socket)
+        if wrong := _find_wrong(db, prepared, settle or recover, check, problems):
+            raise AssertionError(f"the checks fail even without a crash: {wrong}")
         for way in ways:
             for point, prepared in crash_points(in_mode, prepare, way, db, socket):
                 wrong = _find_wrong(db, prepared, settle or recover, check, problems)
@@ -157,10 +160,15 @@ def _pickled(name: str, value: object) -> bytes:
         raise ValueError(f"{name} is sent to another process, so it must be {kind}: {error}") from None
 
 
-def _require_completes(act: Act, prepare: Act, db: Db, socket: Path) -> None:
-    """Run the operation once without a crash: one that fails or never ends cannot be swept."""
+def _require_completes(act: Act, prepare: Act, db: Db, socket: Path) -> Any:
+    """Run the operation once without a crash, since one that fails or never ends cannot be swept.
+
+    Returns what `prepare` returned.
+    """
     empty(db, collection_names(db))
-    _run_child(act, "before", NEVER, db, socket, run_prepare(prepare, db))
+    prepared = run_prepare(prepare, db)
+    _run_child(act, "before", NEVER, db, socket, prepared)
+    return prepared
 
 
 def crash_points(

@@ -17,7 +17,7 @@ from squinney.mongo.schema import Db
 from squinney.testing.calls import call, failure_of, one_line
 from squinney.testing.effects import in_vain
 from squinney.testing.explorer.actor import Actor, Arrival, Outcome
-from squinney.testing.explorer.choices import Chooser, format_schedule
+from squinney.testing.explorer.choices import Chooser, format_schedule, is_serial
 from squinney.testing.explorer.lock_yields import yielding_locks
 from squinney.testing.explorer.prepared import Act, PreparedDatabase
 from squinney.testing.explorer.schedule import Played, Schedule
@@ -29,6 +29,7 @@ __tracebackhide__ = True  # pytest shows the line of the test and the message; `
 LETTERS = "abcdefgh"
 LEFT = "left behind: "
 UNSETTLED = "settle failed: "
+EVEN_ALONE = "even one after the other and without a crash: "
 
 
 class Refuted(AssertionError):
@@ -139,7 +140,7 @@ class Exploration:
         self._changed = self._changed or any(actor.effects.changed for actor in self.actors)
         for actor in self.actors[: len(self.judged)]:
             self._note(actor.letter, actor.outcome)
-        if wrong := self._judge(played):
+        if wrong := self._judge(played, alone=is_serial(chooser.steps)):
             raise Refuted(self._message(wrong, played, text), text)
 
     def _note(self, letter: str, outcome: Outcome) -> None:
@@ -166,7 +167,7 @@ class Exploration:
 
     # ---- judging its result ----
 
-    def _judge(self, played: Played) -> str:
+    def _judge(self, played: Played, *, alone: bool) -> str:
         if played.stuck:
             return played.stuck
         for actor in self.actors:
@@ -176,9 +177,10 @@ class Exploration:
             if actor.outcome.error and not isinstance(actor.outcome.error, self.gives_up):
                 return f"{actor.letter} failed: {one_line(actor.outcome.error)}"
         changes, wrong = self._settle_and_check(self._must_settle(played))
-        if self.serial and not wrong.startswith((LEFT, UNSETTLED)):
-            return self._compare_with_orders(played, self._state(changes)) or wrong
-        return wrong
+        comparable = self.serial and not wrong.startswith((LEFT, UNSETTLED))
+        if comparable and (unexplained := self._compare_with_orders(played, self._state(changes))):
+            return unexplained
+        return EVEN_ALONE + wrong if wrong and alone else wrong
 
     def _must_settle(self, played: Played) -> bool:
         """Return whether an operation died, stalled or gave up. Otherwise nothing can be left to settle."""

@@ -91,7 +91,20 @@ def test_a_failed_check_is_reported_in_one_line(explorer: Explorer) -> None:
     with pytest.raises(Refuted) as found:
         explorer.explore([_add], full, prepare=_jars, crashes=0)
     first = "even one after the other and without a crash: check failed: AssertionError: 10 beans"
-    assert str(found.value).splitlines()[:2] == [first, "  a _add: done"]
+    changed = ["  changed:", '    - jars {"_id": "a", "beans": 10}', '    + jars {"_id": "a", "beans": 11}']
+    assert str(found.value).splitlines()[:5] == [first, *changed, "  a _add: done"]
+
+
+def test_a_failed_check_shows_the_changed_documents_but_not_too_many(explorer: Explorer) -> None:
+    def fill(db: Db) -> None:
+        db["jars"].insert_many([{"_id": f"full {number}", "label": "x" * 1_000} for number in range(25)])
+
+    with pytest.raises(Refuted) as found:
+        explorer.explore([fill], lambda db: False, prepare=_jars, crashes=0)
+    lines = str(found.value).splitlines()
+    assert sum(line.startswith('    + jars {"_id": "full ') for line in lines) == 20
+    assert "    ... and 5 more" in lines
+    assert max(map(len, lines)) < 500
 
 
 def test_a_check_that_fails_only_concurrently_is_told_from_one_that_always_fails(explorer: Explorer) -> None:

@@ -29,6 +29,8 @@ __tracebackhide__ = True  # pytest shows the line of the test and the message; `
 LETTERS = "abcdefgh"
 LEFT = "left behind: "
 UNSETTLED = "settle failed: "
+MOST_SHOWN = 20  # documents in the message about a failed check
+LONGEST_LINE = 400
 EVEN_ALONE = "even one after the other and without a crash: "
 
 
@@ -180,7 +182,9 @@ class Exploration:
         comparable = self.serial and not wrong.startswith((LEFT, UNSETTLED))
         if comparable and (unexplained := self._compare_with_orders(played, self._state(changes))):
             return unexplained
-        return EVEN_ALONE + wrong if wrong and alone else wrong
+        if not wrong:
+            return ""
+        return f"{EVEN_ALONE if alone else ''}{wrong}\n  changed:{_bounded(self._changes(self._state(changes)))}"
 
     def _must_settle(self, played: Played) -> bool:
         """Return whether an operation died, stalled or gave up. Otherwise nothing can be left to settle."""
@@ -292,6 +296,13 @@ class Exploration:
     def _message(self, wrong: str, played: Played, text: str) -> str:
         ended = [f"  {self._name(actor.letter)}: {_ended(actor.outcome)}" for actor in self.actors]
         return "\n".join([wrong, *ended, "schedule: " + text, *(f"  {line}" for line in played.trace)])
+
+
+def _bounded(lines: str) -> str:
+    """Cut a list of documents, one per line, if it or one of its documents is long."""
+    first, *shown = [line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "..." for line in lines.split("\n")]
+    more = [f"    ... and {len(shown) - MOST_SHOWN} more"] if len(shown) > MOST_SHOWN else []
+    return "\n".join([first, *shown[:MOST_SHOWN], *more])
 
 
 def _sign(count: int) -> str:

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+from pymongo.errors import DuplicateKeyError
 
 from squinney.errors import Conflict
 from squinney.mongo.schema import Collection, Db
@@ -115,6 +116,14 @@ def test_operations_that_change_nothing(explorer: Explorer) -> None:
     with pytest.raises(AssertionError, match=message):
         explorer.explore([misspelt, misspelt], prepare=_jar)
     assert explorer.explore([misspelt, _add], prepare=_jar).complete
+
+    def add_again(db: Db) -> None:
+        try:
+            _jar(db)
+        except DuplicateKeyError:
+            raise Full from None
+
+    assert explorer.explore([add_again, add_again], prepare=_jar).complete  # to refuse is an answer
 
 
 def test_an_error_of_prepare_is_told_from_one_of_an_operation(explorer: Explorer) -> None:

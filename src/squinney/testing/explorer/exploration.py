@@ -87,8 +87,9 @@ class Exploration:
         self.played: set[str] = set()
         self._crashed = 0
         self._gave_up = 0
-        self._written: set[str] = set()  # the collections that operations wrote to
-        self._changed = False  # whether one of these writes changed a document
+        self._wrote = False
+        self._changed = False  # whether one of the writes changed a document
+        self._written: set[str] = set()  # the collections that completed operations wrote to
         self._completed: set[str] = set()  # operations that completed at least once
         self._failed: dict[str, BaseException] = {}  # by operation, its last error
         self._since = time.monotonic()
@@ -104,15 +105,16 @@ class Exploration:
     def require_meaningful(self) -> None:
         """Refuse an exploration that could not have found anything.
 
-        Raises: `AssertionError` if no operation changed a document, or if one of them failed in every order.
+        Raises: `AssertionError` if no operation wrote, if those that completed changed no document, or if one of
+        them failed in every order.
         """
         for letter, error in self._failed.items():
             if letter not in self._completed and not isinstance(error, SquinneyError):
                 raise AssertionError(f"{self._name(letter)} failed in every order: {one_line(error)}")
-        if not self._written:
+        if not self._wrote:
             failed = [f"{self._name(letter)}: {one_line(error)}" for letter, error in sorted(self._failed.items())]
             raise AssertionError("; ".join(["no operation wrote anything, so there was nothing to explore", *failed]))
-        if not self._changed:
+        if self._written and not self._changed:  # an operation that was refused at its write has an answer
             filled = [name for name, documents in self.database.documents.items() if documents]
             raise AssertionError(in_vain("the operations", self._written, filled))
 
@@ -138,8 +140,8 @@ class Exploration:
         text = format_schedule(chooser.steps)
         self._crashed += text not in self.played and any(actor.dead for actor in self.actors)
         self.played.add(text)
-        self._written = self._written.union(*(actor.effects.collections for actor in self.actors))
-        self._changed = self._changed or any(actor.effects.changed for actor in self.actors)
+        for actor in self.actors:
+            self._note_effects(actor)
         for actor in self.actors[: len(self.judged)]:
             self._note(actor.letter, actor.outcome)
         if wrong := self._judge(played, alone=is_serial(chooser.steps)):
@@ -150,6 +152,13 @@ class Exploration:
             self._failed[letter] = outcome.error
         elif not outcome.died:
             self._completed.add(letter)
+
+    def _note_effects(self, actor: Actor) -> None:
+        effects, outcome = actor.effects, actor.outcome
+        self._wrote = self._wrote or bool(effects.collections)
+        self._changed = self._changed or effects.changed
+        if not outcome.error and not outcome.died:
+            self._written |= effects.collections
 
     def _abort(self, actor: Actor) -> None:
         """End the actor's open transactions. The server would do so a minute after a death."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pymongo import MongoClient
 from tests.processes import is_alive
 
 from squinney.mongo.connect import check_server, client_for, operation
@@ -12,9 +13,8 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory):
-    with ReplicaSet.start(tmp_path_factory.mktemp("three")) as replica_set:
-        yield replica_set
+def three(replica_set):
+    return replica_set
 
 
 @pytest.fixture
@@ -64,6 +64,18 @@ def test_another_takes_over_while_the_primary_is_paused(three, things):
         three.resume(pid)
     _write(things, 2)
     assert things.count_documents({}) == 2
+
+
+def test_a_replica_set_breaks_in_each_way(replica_set):
+    with MongoClient(replica_set.uri, timeoutMS=60_000) as client:
+        killed = replica_set.kill_primary()  # as a power loss would
+        client.test.kept.insert_one({"_id": 1})  # waits for the next primary
+        replica_set.restart(killed)
+        replica_set.step_down()  # another member becomes primary
+        paused = replica_set.primary_pid()
+        replica_set.pause(paused)  # to others it looks like a machine that is cut off
+        replica_set.resume(paused)
+        assert client.test.kept.find_one({"_id": 1})
 
 
 def test_all_members_end_with_it(tmp_path):

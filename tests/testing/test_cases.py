@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from types import ModuleType
 
 import pytest
@@ -30,3 +31,10 @@ def test_cases_that_cannot_be_swept_are_refused(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setitem(sys.modules, "cases_shop", module)
     with pytest.raises(ValueError, match=message):
         Cases("cases_shop")
+
+
+def test_cases_are_a_collection_as_parametrize_needs() -> None:
+    cases = Cases("tests.crash.cases_polls")
+    assert isinstance(cases, Collection)
+    assert all(case in cases for case in cases)
+    assert _case("Polls.vote") not in cases

@@ -50,8 +50,15 @@ def test_a_lost_update_is_found_and_its_schedule_replays(explorer: Explorer) -> 
 
 
 def test_a_schedule_of_other_operations_is_not_replayed(explorer: Explorer) -> None:
-    for text in ("a c2", "a B2", "a,b2"):
-        with pytest.raises(ValueError, match="not a schedule of the operations a, b"):
+    unusable = {
+        "a c2": "'c' names no operation",
+        "a B2": "'B' names no operation",
+        "zz 9": "'zz' names no operation",
+        "a 9": "see '9'",
+        "a,b2": "see 'a,b2'",
+    }
+    for text, why in unusable.items():
+        with pytest.raises(ValueError, match=f"^'{text}' is not a schedule of the operations a, b: {why}$"):
             explorer.explore([_add, _add], prepare=_jars, replay=text)
 
 
@@ -83,7 +90,33 @@ def test_a_failed_check_is_reported_in_one_line(explorer: Explorer) -> None:
 
     with pytest.raises(Refuted) as found:
         explorer.explore([_add], full, prepare=_jars, crashes=0)
-    assert str(found.value).splitlines()[:2] == ["check failed: AssertionError: 10 beans", "  a _add: done"]
+    first = "even one after the other and without a crash: check failed: AssertionError: 10 beans"
+    changed = ["  changed:", '    - jars {"_id": "a", "beans": 10}', '    + jars {"_id": "a", "beans": 11}']
+    assert str(found.value).splitlines()[:5] == [first, *changed, "  a _add: done"]
+
+
+def test_a_failed_check_shows_the_changed_documents_but_not_too_many(explorer: Explorer) -> None:
+    def fill(db: Db) -> None:
+        db["jars"].insert_many([{"_id": f"full {number}", "label": "x" * 1_000} for number in range(25)])
+
+    with pytest.raises(Refuted) as found:
+        explorer.explore([fill], lambda db: False, prepare=_jars, crashes=0)
+    lines = str(found.value).splitlines()
+    assert sum(line.startswith('    + jars {"_id": "full ') for line in lines) == 20
+    assert "    ... and 5 more" in lines
+    assert max(map(len, lines)) < 500
+
+
+def test_a_check_that_fails_only_concurrently_is_told_from_one_that_always_fails(explorer: Explorer) -> None:
+    def twelve(db: Db) -> None:
+        assert db["jars"].find_one({"_id": "a"})["beans"] == 12
+
+    with pytest.raises(Refuted, match=r"^even one after the other and without a crash: check failed"):
+        explorer.explore([_add_by_reading], twelve, prepare=_jars, crashes=0, serial=False)
+    with pytest.raises(Refuted, match=r"^check failed"):
+        explorer.explore([_add_by_reading, _add_by_reading], twelve, prepare=_jars, crashes=0, serial=False)
+    with pytest.raises(Refuted, match=r"^check failed"):
+        explorer.explore([_add, _add], twelve, prepare=_jars, serial=False)  # only if one of them dies
 
 
 def test_a_deadlock_is_found(explorer: Explorer) -> None:

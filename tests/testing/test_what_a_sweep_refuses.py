@@ -89,6 +89,42 @@ def _a_lock(db: Db) -> object:
     return threading.Lock()
 
 
+def _jar(db: Db) -> None:
+    db["jars"].insert_one({"_id": "a", "beans": 5})
+
+
+def _misspelt(db: Db) -> None:
+    db["jasr"].update_one({"_id": "a"}, {"$inc": {"beans": -1}})
+    db["jasr"].update_one({"_id": "b"}, {"$inc": {"beans": 1}})
+
+
+def _another_id(db: Db) -> None:
+    db["jars"].find_one_and_update({"_id": "c"}, {"$inc": {"beans": 1}})
+    db["jars"].delete_one({"_id": "c"})
+    _misspelt(db)
+
+
+def _borrow(db: Db) -> None:
+    db["jars"].update_one({"_id": "a"}, {"$inc": {"beans": -1}})
+    db["jars"].update_one({"_id": "a"}, {"$inc": {"beans": 1}})
+
+
+def test_an_operation_that_changes_nothing(sweep: Callable[..., object]) -> None:
+    with pytest.raises(
+        AssertionError, match=r"^the operation changed no document: the writes went to jasr, which is empty$"
+    ):
+        sweep(_jar, _misspelt, _nothing)
+    with pytest.raises(AssertionError, match=r"the writes went to jars and to jasr, which is empty$"):
+        sweep(_jar, _another_id, _nothing)
+    sweep(_jar, _borrow, _nothing, ways=["after"])  # what is undone later was a change
+
+
+def test_an_error_of_prepare_is_told_from_one_of_the_operation(sweep: Callable[..., object]) -> None:
+    with pytest.raises(Empty) as found:
+        sweep(_broken, _add, _nothing)
+    assert found.value.__notes__ == ["while prepare ran"]
+
+
 def test_an_operation_that_fails_without_a_crash(sweep: Callable[..., object]) -> None:
     with pytest.raises(AssertionError) as found:
         sweep(_nothing, _take, _nothing)
@@ -143,20 +179,39 @@ def test_what_cannot_be_swept(sweep: Callable[..., object], given: dict[str, Any
         sweep(**{"prepare": _nothing, "act": _add, "check": _nothing, **given})
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"check": _false}, "the check returned False"),
-        ({"check": _bare}, ": raise AssertionError"),
-        ({"settle": _broken}, "settle failed: Empty: There is nothing in the jar."),
-        ({"problems": _broken}, "problems failed: Empty: There is nothing in the jar."),
-        ({"problems": _finding}, "problems: a jar is empty"),
-    ],
-)
+def _add_two(db: Db) -> None:
+    _add(db)
+    db["jars"].insert_one({"_id": "b"})
+
+
+def _one_is_missing(db: Db) -> bool:
+    return db["jars"].count_documents({}) == 1
+
+
+FAILURES: list[tuple[str, Callable[[Db], object], str]] = [
+    ("check", _false, "the check returned False"),
+    ("check", _bare, ": raise AssertionError"),
+    ("settle", _broken, "settle failed: Empty: There is nothing in the jar."),
+    ("problems", _broken, "problems failed: Empty: There is nothing in the jar."),
+    ("problems", _finding, "problems: a jar is empty"),
+]
+
+
+@pytest.mark.parametrize(("name", "fail", "message"), FAILURES)
 def test_a_failure_after_a_crash_is_reported_with_its_crash_point(
-    sweep: Callable[..., object], given: dict[str, Any], message: str
+    sweep: Callable[..., object], name: str, fail: Callable[[Db], object], message: str
 ) -> None:
+    given = {name: lambda db: fail(db) if _one_is_missing(db) else []}
     with pytest.raises(NotCrashSafe) as found:
-        sweep(**{"prepare": _nothing, "act": _add, "check": _nothing, "ways": ["after"], **given})
+        sweep(**{"prepare": _nothing, "act": _add_two, "check": _nothing, "ways": ["after"], **given})
     (point,) = found.value.points
     assert message in point.wrong
+
+
+@pytest.mark.parametrize(("name", "fail", "message"), FAILURES)
+def test_a_failure_without_a_crash_is_not_counted_as_one_after_each_crash(
+    sweep: Callable[..., object], name: str, fail: Callable[[Db], object], message: str
+) -> None:
+    with pytest.raises(AssertionError, match=r"^the checks fail even without a crash: ") as found:
+        sweep(**{"prepare": _nothing, "act": _add, "check": _nothing, name: fail})
+    assert message in str(found.value)

@@ -6,9 +6,10 @@ import time
 from typing import Any
 
 import pytest
+from pymongo.errors import DuplicateKeyError
 
 from squinney.errors import Conflict
-from squinney.mongo.schema import Db
+from squinney.mongo.schema import Collection, Db
 from squinney.testing import Explorer, Refuted
 from squinney.testing.explorer import prepared, schedule
 
@@ -27,6 +28,10 @@ def _add(db: Db) -> None:
 
 def _look(db: Db) -> None:
     db["jars"].find_one({"_id": "a"})
+
+
+def _has_a_jar(db: Db) -> None:
+    assert db["jars"].count_documents({}) == 1
 
 
 def _misspelt(db: Db) -> None:
@@ -99,6 +104,42 @@ def test_what_cannot_be_explored(explorer: Explorer, given: dict[str, Any], mess
 def test_operations_that_write_nothing(explorer: Explorer) -> None:
     with pytest.raises(AssertionError, match="no operation wrote anything"):
         explorer.explore([_look, _look], prepare=_jar)
+    with pytest.raises(AssertionError, match=r"no operation wrote .*; b _refuse: Full: There is no room in the jar\.$"):
+        explorer.explore([_look, _refuse], prepare=_jar)
+
+
+def test_operations_that_change_nothing(explorer: Explorer) -> None:
+    def misspelt(db: Db) -> None:
+        db["jasr"].update_one({"_id": "a"}, {"$inc": {"beans": 1}})
+
+    message = "^the operations changed no document: the writes went to jasr, which is empty$"
+    with pytest.raises(AssertionError, match=message):
+        explorer.explore([misspelt, misspelt], prepare=_jar)
+    assert explorer.explore([misspelt, _add], prepare=_jar).complete
+
+    def add_again(db: Db) -> None:
+        try:
+            _jar(db)
+        except DuplicateKeyError:
+            raise Full from None
+
+    assert explorer.explore([add_again, add_again], prepare=_jar).complete  # to refuse is an answer
+
+
+def test_an_error_of_prepare_is_told_from_one_of_an_operation(explorer: Explorer) -> None:
+    with pytest.raises(Full) as found:
+        explorer.explore([_add], prepare=_refuse)
+    assert found.value.__notes__ == ["while prepare ran"]
+
+
+def test_a_prepare_that_fails_spoils_no_later_exploration(explorer: Explorer) -> None:
+    other = [Collection("lids")]
+    explorer.explore([_add], prepare=_jar)
+    explorer.explore([_add], prepare=_jar, collections=other)
+    with pytest.raises(Full):
+        explorer.explore([_add], prepare=_refuse)
+    explorer.explore([_add], prepare=_jar, collections=other)  # now it is the last database
+    explorer.explore([_add], _has_a_jar, prepare=_jar)
 
 
 def test_an_operation_that_fails_in_every_order(explorer: Explorer) -> None:

@@ -238,6 +238,11 @@ def test_a_package_of_ones_own_is_told_what_it_must_sweep(tmp_path: Path, monkey
     monkeypatch.syspath_prepend(str(tmp_path))
     own_shop = importlib.import_module("own_shop")
     assert unswept(own_shop, covered=["Carts.refund"]) == ["Carts.pay"]
+    others = ["job:carts", "Accounts.transfer", "ledger.repair", "Carts.add"]
+    unknown = ["Carts.pya", "ledger.repiar", "Trolleys.pay"]
+    assert unswept(own_shop, covered=["Carts.pay", "Carts.refund", *others, *unknown]) == [
+        f"{name} (in covered, but there is no such operation)" for name in sorted(unknown)
+    ]
     with pytest.raises(TypeError, match="covered must be a list or a set of names"):
         unswept(own_shop, covered="Carts.pay")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import traceback
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +18,42 @@ CALLED_WITH = {
     1: "is called with the database",
     2: "is called with the database and, if it has a second parameter, with what prepare returned",
 }
+MODE = "mode"
 
 
-def call(act: Callable[..., object], db: Db, prepared: Any) -> object:
-    """Call `act` with the database and, if it has a second parameter, with what `prepare` returned."""
-    return act(db, prepared) if _takes_prepared(act) else act(db)
+def call(act: Callable[..., object], db: Db, prepared: Any, *, mode: str = "") -> object:
+    """Call `act` with the database and, if it has a second parameter, with what `prepare` returned.
+
+    A parameter called `mode` does not count, wherever it stands: it gets the `mode`, or keeps its default.
+    """
+    bound = _bound(act, [db, prepared], mode)
+    return act(*bound.args, **bound.kwargs)
 
 
-def _takes_prepared(act: Callable[..., object]) -> bool:
-    return sum(one.kind in POSITIONAL for one in inspect.signature(act).parameters.values()) > 1
+def takes_mode(act: Callable[..., object]) -> bool:
+    """Return whether the function has a parameter called `mode`."""
+    return MODE in inspect.signature(act).parameters
+
+
+def _bound(act: Callable[..., object], values: Sequence[object], mode: str) -> inspect.BoundArguments:
+    """Bind the values to the function's parameters in order, and the mode to the one of its name.
+
+    Raises: `TypeError` if the function needs more arguments, or takes none.
+    """
+    signature = inspect.signature(act)
+    # `partial(act, mode=...)` makes the parameters after `mode` keywords, though they have no value yet.
+    kinds = (*POSITIONAL, inspect.Parameter.KEYWORD_ONLY) if isinstance(act, partial) else POSITIONAL
+    others = [
+        one.name
+        for one in signature.parameters.values()
+        if one.name != MODE and one.kind in kinds and (one.kind in POSITIONAL or one.default is one.empty)
+    ]
+    if not others:
+        return signature.bind(values[0])
+    given = {**dict(zip(others, values, strict=False)), **({MODE: mode} if mode and takes_mode(act) else {})}
+    in_order = {name: given[name] for name in signature.parameters if name in given}
+    bound = inspect.BoundArguments(signature, OrderedDict(in_order))
+    return signature.bind(*bound.args, **bound.kwargs)
 
 
 def require_functions(**given: object) -> None:
@@ -37,10 +66,10 @@ def require_functions(**given: object) -> None:
             require_function(name, act)
 
 
-def require_function(name: str, act: object, *, keywords: Iterable[str] = ()) -> None:
+def require_function(name: str, act: object, *, mode: str = "") -> None:
     """Refuse an argument that cannot be called as needed, or whose call would do nothing.
 
-    `keywords` names keyword arguments that are passed too. Only `problems` may be a generator: its items are read.
+    `mode` is passed too, if the function has such a parameter. Only `problems` may be a generator: its items are read.
 
     Raises: `TypeError`.
     """
@@ -51,11 +80,19 @@ def require_function(name: str, act: object, *, keywords: Iterable[str] = ()) ->
     if inspect.isgeneratorfunction(act) and name != "problems":
         raise TypeError(f"{name} must not be a generator function (it uses yield): its body would never run")
     arguments = 1 if name in ("prepare", "problems") else 2
-    passed = arguments if _takes_prepared(act) else 1
     try:
-        inspect.signature(act).bind(*[None] * passed, **dict.fromkeys(keywords))
+        _bound(act, [None] * arguments, mode)
     except TypeError as error:
         raise TypeError(f"{name} {CALLED_WITH[arguments]}: {error}") from None
+
+
+def run_prepare(prepare: Callable[..., object], db: Db) -> Any:
+    """Call `prepare(db)`. An error of it gets a note, since it is not an error of the operation."""
+    try:
+        return prepare(db)
+    except Exception as error:
+        error.add_note("while prepare ran")
+        raise
 
 
 def require_list(name: str, value: object, of: str) -> None:

@@ -21,6 +21,24 @@ def is_write(name: str, command: Mapping[str, Any]) -> bool:
     return name in WRITES
 
 
+def written_to(name: str, command: Mapping[str, Any]) -> set[str]:
+    """Return the names of the collections that the command may change. `commitTransaction` names none."""
+    if not is_write(name, command):
+        return set()
+    if name == "aggregate":
+        return {_target(command["pipeline"][-1])}
+    if name == "bulkWrite":
+        return {one["ns"].partition(".")[2] for one in command.get("nsInfo", ())}
+    return {command[name]} if isinstance(command[name], str) else set()
+
+
+def _target(stage: Mapping[str, Any]) -> str:
+    """Return the collection that a `$out` or `$merge` stage writes to."""
+    into = stage.get("$out") or stage["$merge"]
+    into = into.get("into", into) if isinstance(into, dict) else into
+    return str(into["coll"] if isinstance(into, dict) else into)
+
+
 def described(name: str, command: Mapping[str, Any]) -> str:
     """Describe a command for a message, such as `update accounts in a transaction`."""
     target = command.get(name)

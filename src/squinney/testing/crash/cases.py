@@ -15,6 +15,7 @@ from pymongo.errors import PyMongoError
 from squinney import assembly
 from squinney.mongo.schema import Collection, Db
 from squinney.system import System
+from squinney.testing.calls import call
 from squinney.testing.children import preload
 from squinney.testing.crash.child import WAYS, Way
 from squinney.testing.crash.sweep import crash_points
@@ -30,7 +31,8 @@ class Case:
     - `name` is `Class.method`, `package.function` or `job:<name>`; `covers` lists other operations that `act` calls.
     - `system` is the name of a Squinney system, or the package of your own system.
     - `prepare(db)` fills the empty collections of the system. Its return value is pickled and passed on as `state`.
-    - `act(db, mode, state)` runs the operation once, in a child process, with `transactions(db, mode)`.
+    - `act(db, mode, state)` runs the operation once, in a child process, with `transactions(db, mode)`. The parameter
+      `mode` is found by its name; it and `state` may be left out.
     - `modes` is `["native"]` for an operation without `Transactions`, so that it is not swept twice.
     - `check(db, state)` asserts what must hold afterwards, whether the operation happened or not.
     - `age(db)` expires what the system's jobs wait for, such as leases and reservations.
@@ -40,7 +42,7 @@ class Case:
     name: str
     system: str
     prepare: Callable[[Db], Any]
-    act: Callable[[Db, Mode, Any], object]
+    act: Callable[..., object]
     check: Callable[[Db, Any], object]
     modes: Sequence[Mode] = ("native", "two-phase")
     covers: Sequence[str] = ()
@@ -82,6 +84,9 @@ class Cases:
 
     def __len__(self) -> int:
         return len(self.by_name)
+
+    def __contains__(self, case: object) -> bool:
+        return case in self.by_name.values()
 
     def covered(self) -> set[str]:
         """Return the names of the public operations and jobs that the cases sweep."""
@@ -129,7 +134,7 @@ def _cases_in(module: str) -> Sequence[Case]:
 def _act(modules: Sequence[str], name: str, mode: Mode, db: Db, state: Any) -> None:
     """Run a case's operation, in a child process. The operation must not raise errors of the driver."""
     try:
-        _read_cases(modules)[name].act(db, mode, state)
+        call(_read_cases(modules)[name].act, db, state, mode=mode)
     except PyMongoError as error:
         raise AssertionError(f"{name} raised an error of the driver: {error!r}") from error
 

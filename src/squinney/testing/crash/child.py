@@ -25,6 +25,7 @@ from squinney.mongo.embedded.server import uri_of
 from squinney.testing.calls import call
 from squinney.testing.commands import described, is_write
 from squinney.testing.crash.proxy import Proxy
+from squinney.testing.effects import Effects
 
 Way = Literal["before", "after", "reply-lost"]
 WAYS: tuple[Way, ...] = ("before", "after", "reply-lost")
@@ -49,6 +50,7 @@ class Killer(CommandListener):
         self.report = report
         self.writes = 0
         self.request: int | None = None
+        self.effects = Effects()
 
     @property
     def reached(self) -> bool:
@@ -58,6 +60,7 @@ class Killer(CommandListener):
     def started(self, event: CommandStartedEvent) -> None:
         if not is_write(event.command_name, event.command):
             return
+        self.effects.started(event)
         self.writes += 1
         if self.writes != self.at_write:
             return
@@ -69,6 +72,7 @@ class Killer(CommandListener):
             self.proxy.drop_reply_to = event.request_id
 
     def succeeded(self, event: CommandSucceededEvent) -> None:
+        self.effects.succeeded(event)
         self._ended(event.request_id)
 
     def failed(self, event: CommandFailedEvent) -> None:
@@ -97,6 +101,7 @@ def run(
 ) -> None:
     """Run the operation and die at its k-th write. Sends to `report` the command it died at, or the traceback.
 
+    Of an operation that completes without changing any document it sends the collections that it wrote to.
     The operation and the state are pickled, so that an operation that cannot be imported here is reported too.
     """
     signal.alarm(MOST_SECONDS)  # the parent may have died
@@ -110,6 +115,9 @@ def run(
         client = client_for(proxy.uri if proxy else uri_of(socket), event_listeners=[killer], appname=app)
         _run(killer, partial(call, work, client[database], prepared))
         code = DIED if killer.reached else COMPLETED
+        if code == COMPLETED and not killer.effects.changed:
+            for name in killer.effects.collections:
+                report.send(name)
     except BaseException as error:
         report.send("".join(traceback.format_exception(type(error), error, _operation_traceback(error))))
     os._exit(code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import multiprocessing
 import pickle
 import secrets
@@ -25,11 +24,14 @@ from squinney.testing.calls import (
     require_collections,
     require_function,
     require_functions,
+    run_prepare,
+    takes_mode,
 )
 from squinney.testing.children import children
 from squinney.testing.crash import child
 from squinney.testing.crash.child import WAYS, Way
-from squinney.testing.emptying import collection_names, empty
+from squinney.testing.effects import in_vain
+from squinney.testing.emptying import collection_names, empty, non_empty
 from squinney.testing.protocol import leftovers, recover
 from squinney.transactions import Mode
 
@@ -99,23 +101,26 @@ def sweep(
 
     `prepare(db)` fills a database that has the `collections`. `act` is the operation: a function at the top level of a
     module, since it runs in a child process. `act` is called with the database and, if it has a second parameter, with
-    what `prepare` returned. If `act` has a parameter `mode`, it is swept in both transaction modes.
+    what `prepare` returned. If `act` has a parameter called `mode`, anywhere, it is swept in both transaction modes.
 
     After each crash `settle(db)` runs twice (by default all deadlines expire and `Transactions(db).recover()` runs).
     Then `check` asserts what must hold, whether the operation happened or not; `problems(db)` must find nothing; and
     no marker of a transaction may remain.
 
     Raises: `NotCrashSafe`, with every crash point after which something is wrong; `AssertionError` if the operation
-    fails without a crash, writes nothing or does not end; `TypeError` and `ValueError` for unusable arguments.
+    or a check fails without a crash, or if the operation changes no document or does not end; `TypeError` and
+    `ValueError` for unusable arguments.
     """
-    modes = get_args(Mode)[1:] if callable(act) and "mode" in inspect.signature(act).parameters else ("",)
-    _require_usable(prepare, act, check, settle, problems, ways, keywords=["mode"] if modes[0] else ())
+    modes = get_args(Mode)[1:] if callable(act) and takes_mode(act) else ("",)
+    _require_usable(prepare, act, check, settle, problems, ways, mode=modes[0])
     require_collections(collections)
     schema.apply(db, collections)
     points: list[CrashPoint] = []
     for mode in modes:
-        in_mode = partial(act, mode=mode) if mode else act
-        _require_completes(in_mode, prepare, db, socket)
+        in_mode = partial(call, act, mode=mode)
+        prepared = _require_completes(in_mode, prepare, db, socket)
+        if wrong := _find_wrong(db, prepared, settle or recover, check, problems):
+            raise AssertionError(f"the checks fail even without a crash: {wrong}")
         for way in ways:
             for point, prepared in crash_points(in_mode, prepare, way, db, socket):
                 wrong = _find_wrong(db, prepared, settle or recover, check, problems)
@@ -134,11 +139,11 @@ def _require_usable(
     settle: Act | None,
     problems: Act | None,
     ways: Sequence[str],
-    keywords: Sequence[str],
+    mode: str,
 ) -> None:
     """Refuse unusable arguments before anything runs."""
     require_function("prepare", prepare)
-    require_function("act", act, keywords=keywords)
+    require_function("act", act, mode=mode)
     require_function("check", check)
     require_functions(settle=settle, problems=problems)
     _pickled("act", act)
@@ -154,10 +159,15 @@ def _pickled(name: str, value: object) -> bytes:
         raise ValueError(f"{name} is sent to another process, so it must be {kind}: {error}") from None
 
 
-def _require_completes(act: Act, prepare: Act, db: Db, socket: Path) -> None:
-    """Run the operation once without a crash: one that fails or never ends cannot be swept."""
+def _require_completes(act: Act, prepare: Act, db: Db, socket: Path) -> Any:
+    """Run the operation once without a crash, since one that fails or never ends cannot be swept.
+
+    Returns what `prepare` returned.
+    """
     empty(db, collection_names(db))
-    _run_child(act, "before", NEVER, db, socket, prepare(db))
+    prepared = run_prepare(prepare, db)
+    _run_child(act, "before", NEVER, db, socket, prepared)
+    return prepared
 
 
 def crash_points(
@@ -175,7 +185,7 @@ def crash_points(
     """
     for at_write in count(1, every):
         empty(db, collection_names(db))
-        prepared = prepare(db)
+        prepared = run_prepare(prepare, db)
         what = _run_child(act, way, at_write, db, socket, prepared)
         if what is None:
             return
@@ -199,7 +209,11 @@ def _run_child(act: Act, way: Way, at_write: int, db: Db, socket: Path, prepared
     if exit_code not in (child.DIED, child.COMPLETED):
         expected = "" if at_write == NEVER else f"; it was to die {_moment(way, str(at_write))}"
         raise AssertionError("\n".join([f"{_failure(exit_code)}{expected}", *messages]))
-    return messages[0] if exit_code == child.DIED else None
+    if exit_code == child.DIED:
+        return messages[0]
+    if messages:
+        raise AssertionError(in_vain("the operation", messages, non_empty(db, messages)))
+    return None
 
 
 def _failure(exit_code: int | None) -> str:

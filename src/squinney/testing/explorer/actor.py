@@ -19,7 +19,8 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
 from squinney.patterns.fair_locks import FairLocks
-from squinney.testing.commands import described, is_write
+from squinney.testing.commands import described
+from squinney.testing.effects import Effects
 from squinney.testing.explorer.written_collections import WrittenCollections
 from squinney.testing.protocol import RECORDS
 from squinney.transactions import group_commit
@@ -70,7 +71,7 @@ class Actor(CommandListener):
         self.in_flight = False  # the server has its command and has not replied
         self.open: dict[bytes, Any] = {}  # sessions with an open transaction
         self.records: list[Any] = []  # ids of its records in `transactions`
-        self.wrote = False
+        self.effects = Effects()
 
     def close(self) -> None:
         """End the thread and close the client."""
@@ -127,6 +128,7 @@ class Actor(CommandListener):
 
     def started(self, event: CommandStartedEvent) -> None:
         self._note(event.command_name, event.command)
+        self.effects.started(event)
         if getattr(_this_thread, "actor", None) is not self:
             return
         if event.command_name not in NOT_HELD:
@@ -136,6 +138,7 @@ class Actor(CommandListener):
         self.in_flight = True
 
     def succeeded(self, event: CommandSucceededEvent) -> None:
+        self.effects.succeeded(event)
         self.in_flight = False
 
     def failed(self, event: CommandFailedEvent) -> None:
@@ -143,7 +146,6 @@ class Actor(CommandListener):
 
     def _note(self, name: str, command: Mapping[str, Any]) -> None:
         self._written.note(name, command)
-        self.wrote = self.wrote or is_write(name, command)
         if name in WRITES and command[name] == RECORDS and command.get("autocommit") is not False:
             self.records += _ids(command)
 

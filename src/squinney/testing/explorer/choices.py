@@ -32,9 +32,17 @@ def parse_schedule(text: str, letters: str) -> Steps:
     for part in text.split():
         found = re.fullmatch(rf"([{letters}][!~]?|\.)(\d*)", part)
         if not found:
-            raise ValueError(f"{text!r} is not a schedule of the operations {', '.join(letters)}: see {part!r}")
+            name = re.split(r"[^A-Za-z]", part)[0]
+            why = f"{name!r} names no operation" if name and name not in letters else f"see {part!r}"
+            raise ValueError(f"{text!r} is not a schedule of the operations {', '.join(letters)}: {why}")
         steps += [found[1]] * int(found[2] or 1)
     return tuple(steps)
+
+
+def is_serial(steps: Sequence[str]) -> bool:
+    """Return whether the operations ran one after the other, and none of them died or was held."""
+    runs = [step for step, _ in groupby(steps)]
+    return len(set(runs)) == len(runs) and all(step.isalpha() for step in runs)
 
 
 class Chooser:

@@ -15,8 +15,9 @@ from pymongo.read_concern import ReadConcern
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db
 from squinney.testing.calls import call, failure_of, found_by, one_line
+from squinney.testing.effects import in_vain
 from squinney.testing.explorer.actor import Actor, Arrival, Outcome
-from squinney.testing.explorer.choices import Chooser, format_schedule
+from squinney.testing.explorer.choices import Chooser, format_schedule, is_serial
 from squinney.testing.explorer.lock_yields import yielding_locks
 from squinney.testing.explorer.prepared import Act, PreparedDatabase
 from squinney.testing.explorer.schedule import Played, Schedule
@@ -28,6 +29,9 @@ __tracebackhide__ = True  # pytest shows the line of the test and the message; `
 LETTERS = "abcdefgh"
 LEFT = "left behind: "
 UNSETTLED = "settle failed: "
+MOST_SHOWN = 20  # documents in the message about a failed check
+LONGEST_LINE = 400
+EVEN_ALONE = "even one after the other and without a crash: "
 
 
 class Refuted(AssertionError):
@@ -84,6 +88,8 @@ class Exploration:
         self._crashed = 0
         self._gave_up = 0
         self._wrote = False
+        self._changed = False  # whether one of the writes changed a document
+        self._written: set[str] = set()  # the collections that completed operations wrote to
         self._completed: set[str] = set()  # operations that completed at least once
         self._failed: dict[str, BaseException] = {}  # by operation, its last error
         self._since = time.monotonic()
@@ -99,13 +105,18 @@ class Exploration:
     def require_meaningful(self) -> None:
         """Refuse an exploration that could not have found anything.
 
-        Raises: `AssertionError` if no operation wrote, or if one of them failed in every order.
+        Raises: `AssertionError` if no operation wrote, if those that completed changed no document, or if one of
+        them failed in every order.
         """
         for letter, error in self._failed.items():
             if letter not in self._completed and not isinstance(error, SquinneyError):
                 raise AssertionError(f"{self._name(letter)} failed in every order: {one_line(error)}")
         if not self._wrote:
-            raise AssertionError("no operation wrote anything, so there was nothing to explore")
+            failed = [f"{self._name(letter)}: {one_line(error)}" for letter, error in sorted(self._failed.items())]
+            raise AssertionError("; ".join(["no operation wrote anything, so there was nothing to explore", *failed]))
+        if self._written and not self._changed:  # an operation that was refused at its write has an answer
+            filled = [name for name, documents in self.database.documents.items() if documents]
+            raise AssertionError(in_vain("the operations", self._written, filled))
 
     # ---- playing one schedule ----
 
@@ -129,10 +140,11 @@ class Exploration:
         text = format_schedule(chooser.steps)
         self._crashed += text not in self.played and any(actor.dead for actor in self.actors)
         self.played.add(text)
-        self._wrote = self._wrote or any(actor.wrote for actor in self.actors)
+        for actor in self.actors:
+            self._note_effects(actor)
         for actor in self.actors[: len(self.judged)]:
             self._note(actor.letter, actor.outcome)
-        if wrong := self._judge(played):
+        if wrong := self._judge(played, alone=is_serial(chooser.steps)):
             raise Refuted(self._message(wrong, played, text), text)
 
     def _note(self, letter: str, outcome: Outcome) -> None:
@@ -140,6 +152,13 @@ class Exploration:
             self._failed[letter] = outcome.error
         elif not outcome.died:
             self._completed.add(letter)
+
+    def _note_effects(self, actor: Actor) -> None:
+        effects, outcome = actor.effects, actor.outcome
+        self._wrote = self._wrote or bool(effects.collections)
+        self._changed = self._changed or effects.changed
+        if not outcome.error and not outcome.died:
+            self._written |= effects.collections
 
     def _abort(self, actor: Actor) -> None:
         """End the actor's open transactions. The server would do so a minute after a death."""
@@ -159,7 +178,7 @@ class Exploration:
 
     # ---- judging its result ----
 
-    def _judge(self, played: Played) -> str:
+    def _judge(self, played: Played, *, alone: bool) -> str:
         if played.stuck:
             return played.stuck
         for actor in self.actors:
@@ -169,9 +188,12 @@ class Exploration:
             if actor.outcome.error and not isinstance(actor.outcome.error, self.gives_up):
                 return f"{actor.letter} failed: {one_line(actor.outcome.error)}"
         changes, wrong = self._settle_and_check(self._must_settle(played))
-        if self.serial and not wrong.startswith((LEFT, UNSETTLED)):
-            return self._compare_with_orders(played, self._state(changes)) or wrong
-        return wrong
+        comparable = self.serial and not wrong.startswith((LEFT, UNSETTLED))
+        if comparable and (unexplained := self._compare_with_orders(played, self._state(changes))):
+            return unexplained
+        if not wrong:
+            return ""
+        return f"{EVEN_ALONE if alone else ''}{wrong}\n  changed:{_bounded(self._changes(self._state(changes)))}"
 
     def _must_settle(self, played: Played) -> bool:
         """Return whether an operation died, stalled or gave up. Otherwise nothing can be left to settle."""
@@ -279,6 +301,13 @@ class Exploration:
     def _message(self, wrong: str, played: Played, text: str) -> str:
         ended = [f"  {self._name(actor.letter)}: {_ended(actor.outcome)}" for actor in self.actors]
         return "\n".join([wrong, *ended, "schedule: " + text, *(f"  {line}" for line in played.trace)])
+
+
+def _bounded(lines: str) -> str:
+    """Cut a list of documents, one per line, if it or one of its documents is long."""
+    first, *shown = [line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "..." for line in lines.split("\n")]
+    more = [f"    ... and {len(shown) - MOST_SHOWN} more"] if len(shown) > MOST_SHOWN else []
+    return "\n".join([first, *shown[:MOST_SHOWN], *more])
 
 
 def _sign(count: int) -> str:

@@ -155,6 +155,7 @@ class Explorer:
             self._last.changes()  # the collections recorded as written belong to the last database
         if kind not in self._prepared or not self._prepared[kind].is_usable(prepare, settle):
             db = self._databases[kind]
+            self._prepared.pop(kind, None)  # if `prepare` fails now, no other exploration may use what is left
             empty(db, collection_names(db))
             self._prepared[kind] = PreparedDatabase(db, prepare, settle, self._written)
         self._last = self._prepared[kind]

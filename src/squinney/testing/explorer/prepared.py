@@ -12,7 +12,7 @@ from bson import encode
 
 from squinney.mongo.pinned import CODEC
 from squinney.mongo.schema import Db, Document
-from squinney.testing.calls import call
+from squinney.testing.calls import call, run_prepare
 from squinney.testing.emptying import collection_names, read_each
 from squinney.testing.explorer.actor import Outcome
 from squinney.testing.explorer.states import Change, Changes, Masks
@@ -38,7 +38,7 @@ class PreparedDatabase:
         self.settle = settle
         self._prepare = prepare
         self._written = written
-        self.prepared: Any = prepare(db) if prepare else None
+        self.prepared: Any = run_prepare(prepare, db) if prepare else None
         self.documents: Documents = {name: list(db[name].find()) for name in collection_names(db)}
         self.masks = Masks(self.documents)
         self._encoded = {name: _encoded(found) for name, found in self.documents.items()}

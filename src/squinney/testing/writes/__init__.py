@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from types import ModuleType
 
@@ -16,7 +17,7 @@ def unswept(package: ModuleType, covered: Iterable[str] = ()) -> list[str]:
     The public operations are the functions and methods of what `__all__` of the package names, as `Class.method` or
     `package.function`. The writes are counted in the source of the operations and of all that they call, in the
     package and in Squinney, so branches that no test runs count too. `covered` names the operations that are swept,
-    or safe for another reason.
+    or safe for another reason. A name in it that neither this nor another imported package has is listed too.
 
     Raises: `TypeError` if `package` is not a package, `ValueError` if it has no public operation.
     """
@@ -29,4 +30,19 @@ def unswept(package: ModuleType, covered: Iterable[str] = ()) -> list[str]:
         raise ValueError(
             f"{package.__name__} has no public operation: list its classes and functions in `__all__` of __init__.py"
         )
-    return sorted(set(operations.writing_twice()) - set(covered))
+    covered = set(covered)
+    unknown = [name for name in covered - set(operations.all) if not name.startswith("job:") and not _exists(name)]
+    return [
+        *sorted(set(operations.writing_twice()) - covered),
+        *(f"{name} (in covered, but there is no such operation)" for name in sorted(unknown)),
+    ]
+
+
+def _exists(name: str) -> bool:
+    """Return whether an imported module has this `Class.method` or `package.function`: cases may be of two packages."""
+    owner, _, last = name.rpartition(".")
+    modules = [(module, getattr(found, "__dict__", {})) for module, found in list(sys.modules.items())]
+    return any(
+        hasattr(names.get(owner), last) or (module.rpartition(".")[2] == owner and last in names)
+        for module, names in modules
+    )

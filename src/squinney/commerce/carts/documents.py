@@ -85,7 +85,7 @@ STOCK = Collection(
     shard_key={"_id": "hashed"},
     validator={
         "$jsonSchema": {
-            "required": COUNTS,
+            "required": list(COUNTS),
             "properties": {**dict.fromkeys(COUNTS, NOT_NEGATIVE), "adjusted": INTEGER},
         }
     },

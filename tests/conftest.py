@@ -18,6 +18,7 @@ from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
 from squinney.testing.children import preload
 from tests.passwords import REPLACED
+from tests.sizes import day
 
 SHARE_MUCH = ("tests/web/", "tests/cluster/", "tests/test_queries.py")
 
@@ -30,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     A shell starts background jobs with SIGINT ignored, and child processes inherit that; some tests interrupt them.
     """
     preload("tests.preload")
+    day()  # before other processes are started, which must find the same tests
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,4 +1,4 @@
-"""An explorer with its own server."""
+"""What the tests of the explorer share: cheap passwords, and an explorer with its own server."""
 
 from __future__ import annotations
 
@@ -15,3 +15,8 @@ def own_explorer(own_mongod: Embedded) -> Iterator[Explorer]:
     """An explorer on an exclusive server, for settings that affect the whole server."""
     with Explorer(own_mongod.uri) as explorer:
         yield explorer
+
+
+@pytest.fixture(autouse=True)
+def cheap_passwords(quick_passwords: None) -> None:
+    """Make password hashing cheap: each schedule of a sign-in would take a tenth of a second for it."""

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from pymongo import MongoClient
-from pymongo.errors import PyMongoError
+from pymongo.errors import PyMongoError, ServerSelectionTimeoutError
 from pymongo.monitoring import CommandStartedEvent
 
 from squinney import assembly
@@ -44,11 +44,17 @@ class Plans:
     def explain(self) -> None:
         """Explain the pending commands."""
         pending, self._pending = self._pending, {}
+        ended: set[Any] = set()  # servers that a test has ended: a second is enough for all their commands
         for shape, (address, database, command) in pending.items():
+            if address in ended:
+                self._lost[shape] = "its server has ended"
+                continue
             try:
                 fault = plan_problem(self._client(address)[database], command)
             except PyMongoError as error:
                 self._lost[shape] = str(error)[:200]
+                if isinstance(error, ServerSelectionTimeoutError):
+                    ended.add(address)
                 continue
             self._explained[shape] += 1
             if fault:

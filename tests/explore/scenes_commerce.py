@@ -65,7 +65,7 @@ FILM: dict[str, Any] = {"_id": "film", "type": "Film", "title": "film", "pricing
 GONE = {**FILM, "_id": "gone"}
 
 
-def _stocked(db: Db) -> dict[str, str]:
+def stocked(db: Db) -> dict[str, str]:
     """Add two products with stock, and remove one of them; open a cart."""
     for product in (FILM, GONE):
         Catalog(db).add(product)
@@ -74,16 +74,16 @@ def _stocked(db: Db) -> dict[str, str]:
     return {"cart": _carts(db).new()["_id"]}
 
 
-def _on_catalog(change: Callable[[Catalog], object]) -> Act:
+def on_catalog(change: Callable[[Catalog], object]) -> Act:
     return lambda db, mode, state: change(Catalog(db, transactions=transactions(db, mode)))
 
 
 PRODUCT_OPERATIONS: dict[str, Act] = {
-    "add film": _on_catalog(lambda catalog: catalog.add(FILM)),
-    "add gone": _on_catalog(lambda catalog: catalog.add(GONE)),
-    "add gone by key": _on_catalog(lambda catalog: catalog.add(GONE, key="k")),
-    "remove film": _on_catalog(lambda catalog: catalog.remove("film")),
-    "patch": _on_catalog(lambda catalog: catalog.patch("film", {"title": "new"})),
+    "add film": on_catalog(lambda catalog: catalog.add(FILM)),
+    "add gone": on_catalog(lambda catalog: catalog.add(GONE)),
+    "add gone by key": on_catalog(lambda catalog: catalog.add(GONE, key="k")),
+    "remove film": on_catalog(lambda catalog: catalog.remove("film")),
+    "patch": on_catalog(lambda catalog: catalog.patch("film", {"title": "new"})),
     "receive film": lambda db, mode, state: _inventory(db, mode).receive("film", 2),
     "reserve film": lambda db, mode, state: _carts(db, mode).add_item(state["cart"], "film", 2),
 }
@@ -156,7 +156,7 @@ TREE_OPERATIONS: dict[str, Act] = {
 
 SCENES = [
     Scene("carts", "commerce", _shop, CART_OPERATIONS, composed=["check out"], check=_sold_is_paid, age=age),
-    Scene("products", "commerce", _stocked, PRODUCT_OPERATIONS, check=_products_are_sellable),
+    Scene("products", "commerce", stocked, PRODUCT_OPERATIONS, check=_products_are_sellable),
     Scene("orders", "commerce", _paid, ORDER_OPERATIONS, composed=["cancel paid"], check=_totals_are_sums, age=age),
     Scene("categories", "commerce", _tree, TREE_OPERATIONS, modes=["native"]),
 ]

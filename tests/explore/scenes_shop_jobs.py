@@ -24,11 +24,9 @@ from squinney.commerce import (
 from squinney.commerce.orders.payments import Attempt, Behaviour, Charge, ProviderTimeout
 from squinney.mongo.schema import Db
 from squinney.transactions import Mode
-from tests.crash.shop import LONG_AGO, PRICING, age, levels, paired
+from tests.crash.shop import LONG_AGO, age, levels, paired
 from tests.explore.scene import Act, Scene, transactions
-
-FILM: dict[str, Any] = {"_id": "film", "type": "Film", "title": "film", "pricing": PRICING}
-GONE = {**FILM, "_id": "gone"}
+from tests.explore.scenes_commerce import FILM, GONE, on_catalog, stocked
 
 
 def _carts(db: Db, mode: Mode = "native", behaviour: Behaviour = "capture") -> Carts:
@@ -253,25 +251,6 @@ LOST: dict[str, Act] = {
 # ---- imports ----
 
 
-def _stocked(db: Db) -> dict[str, str]:
-    """Add two products with stock, and remove one of them; open a cart."""
-    for product in (FILM, GONE):
-        Catalog(db).add(product)
-        _inventory(db).receive(product["_id"], 5)
-    Catalog(db).remove("gone")
-    return {"cart": _carts(db).new()["_id"]}
-
-
-def _on_catalog(change: Callable[[Catalog], object]) -> Act:
-    return lambda db, mode, state: change(Catalog(db, transactions=transactions(db, mode)))
-
-
-def _import_again(db: Db) -> None:
-    """Do what the documentation asks for after an import that died, if it has inserted the product."""
-    if db["products"].find_one({"_id": "gone"}):
-        Catalog(db).import_products([json.dumps(GONE)], existing="skip")
-
-
 def _reserve_both(db: Db, mode: Mode, state: Any) -> None:
     _carts(db, mode).add_item(state["cart"], "film", 1)
     with suppress(UnknownProduct):
@@ -279,14 +258,14 @@ def _reserve_both(db: Db, mode: Mode, state: Any) -> None:
 
 
 IMPORTED: dict[str, Act] = {
-    "import": _on_catalog(lambda catalog: catalog.import_products([json.dumps(GONE)], existing="skip")),
-    "import film": _on_catalog(
+    "import": on_catalog(lambda catalog: catalog.import_products([json.dumps(GONE)], existing="skip")),
+    "import film": on_catalog(
         lambda catalog: catalog.import_products([json.dumps({**FILM, "title": "import"})], existing="replace")
     ),
-    "replace": _on_catalog(lambda catalog: catalog.replace("film", {**FILM, "title": "new"}, expected_version=1)),
-    "patch": _on_catalog(lambda catalog: catalog.patch("film", {"title": "patch"})),
-    "remove film": _on_catalog(lambda catalog: catalog.remove("film")),
-    "add gone": _on_catalog(lambda catalog: catalog.add(GONE)),
+    "replace": on_catalog(lambda catalog: catalog.replace("film", {**FILM, "title": "new"}, expected_version=1)),
+    "patch": on_catalog(lambda catalog: catalog.patch("film", {"title": "patch"})),
+    "remove film": on_catalog(lambda catalog: catalog.remove("film")),
+    "add gone": on_catalog(lambda catalog: catalog.add(GONE)),
     "reserve both": _reserve_both,
 }
 
@@ -347,5 +326,5 @@ SCENES = [
         check=_counts_are_right,
         age=age,
     ),
-    Scene("products, imported", "commerce", _stocked, IMPORTED, composed=["reserve both"], age=_import_again),
+    Scene("products, imported", "commerce", stocked, IMPORTED, composed=["reserve both"]),
 ]

@@ -130,6 +130,25 @@ def test_a_deadlock_is_found(explorer: Explorer) -> None:
         explorer.explore([lambda db: lock("a", "b", db), lambda db: lock("b", "a", db)], prepare=_jars, crashes=0)
 
 
+def test_two_operations_that_wake_each_other_do_not_keep_a_third_one_asleep(explorer: Explorer) -> None:
+    """All sleep: the first two until the third, which sleeps once, has filled the jar."""
+
+    def wait_for_beans(db: Db) -> None:
+        until = time.monotonic() + 5
+        while db["jars"].find_one({"beans": {"$gt": 10}}) is None and time.monotonic() < until:
+            time.sleep(1)
+        _add(db)
+
+    def fill(db: Db) -> None:
+        db["jars"].find_one()
+        time.sleep(1)
+        db["jars"].update_one({"_id": "a"}, {"$inc": {"beans": 10}})
+
+    operations = [wait_for_beans, wait_for_beans, fill]
+    explored = explorer.explore(operations, prepare=_jars, serial=False, crashes=0, schedules=40)
+    assert explored.schedules == 40
+
+
 def test_an_operation_that_waits_for_an_open_transaction_lets_its_holder_continue(explorer: Explorer) -> None:
     def add_in_transaction(db: Db) -> None:
         with db.client.start_session() as session, session.start_transaction():

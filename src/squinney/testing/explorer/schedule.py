@@ -61,6 +61,7 @@ class Schedule:
         self._current: Actor | None = None
         self._steps_alone = 0
         self._asleep: set[Actor] = set()  # asleep, and no other actor has continued since
+        self._resumed: dict[Actor, int] = {}  # by actor, the step at which it continued last
         self._sleeps = 0
         self._stalled: set[Actor] = set()
         self._recoveries = 0
@@ -110,12 +111,17 @@ class Schedule:
             ready = [actor for actor in ready if actor is not self._current] or ready
         if not ready and not aborts:
             ready = held
-        ready.sort(key=lambda actor: (actor in self._stalled, actor is not self._current, actor.asleep))
+        ready.sort(key=self._rank)
         resumes = [actor.letter for actor in ready]
         deaths = [f"{actor.letter}!" for actor in ready if self._crashes and not actor.asleep]
         begun = any(actor.letter in self.played.began for actor in held)
         stall = ["."] if self._stall_seconds and begun else []
         return [*resumes, *deaths, *aborts, *stall]
+
+    def _rank(self, actor: Actor) -> tuple[bool, bool, bool, int]:
+        """Rank sleeping actors by how long they sleep, or two that wake each other would keep a third one waiting."""
+        slept_since = self._resumed.get(actor, 0) if actor.asleep else 0
+        return actor in self._stalled, actor is not self._current, actor.asleep, slept_since
 
     def _help_sleepers(self, may_recover: bool) -> None:
         """Help actors that have polled many times in vain: only expired deadlines and `recover` can end their wait."""
@@ -142,6 +148,7 @@ class Schedule:
     def _resume(self, actor: Actor) -> None:
         self._steps_alone = self._steps_alone + 1 if actor is self._current else 0
         self._current = actor
+        self._resumed[actor] = len(self._chooser.steps)
         self.played.began.setdefault(actor.letter, len(self._chooser.steps))
         self._asleep = {actor} & self._asleep if not actor.asleep else self._asleep - {actor}
         actor.resume()

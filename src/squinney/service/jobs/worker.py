@@ -91,7 +91,7 @@ class Worker:
                     are_registered = True
                 for name in self.due():
                     self._begin(name)
-            except Exception as error:
+            except (SquinneyError, PyMongoError, RuntimeError) as error:  # RuntimeError: no thread can be started
                 log.warning("the worker will try again: %s", error)
             self._stop.wait(random.uniform(0.5, 1.0) * self._look_every_seconds)
 

@@ -27,7 +27,7 @@ SITE = "processes"
 SPENDERS = 8
 CAMPAIGNS, TOTAL, DAILY = 30, 100, 60  # cents; an impression costs one
 IDLE_SECONDS = 5
-MOST_SECONDS = 60
+MAX_SECONDS = 60
 _spawn = multiprocessing.get_context("spawn")
 
 
@@ -78,7 +78,7 @@ def _gone(
             return [_end_one(network, ours, f"{time.monotonic_ns()}", lose) for _ in range(rounds)]
     finally:
         ours.send("")
-        other.join(MOST_SECONDS)
+        other.join(MAX_SECONDS)
 
 
 def _end_one(network: AdNetwork, other: Connection, name: str, lose: ReplicaSet | None) -> float:
@@ -132,9 +132,9 @@ def _overspent(uri: str, database: str) -> str:
         for other in others:
             other.start()
         for other in others:
-            other.join(MOST_SECONDS)
+            other.join(MAX_SECONDS)
         spent = [one["spent"] for one in network.money(names).values()]
-        settled = db["ad_serves"].count_documents({"campaign_id": {"$in": names}})
+        settled = db["ads.serves"].count_documents({"campaign_id": {"$in": names}})
     over = sum(max(0, one - DAILY * 1000) for one in spent)
     return (
         f"{SPENDERS} processes concurrently served {CAMPAIGNS} campaigns of {DAILY} cents a day until the money was"

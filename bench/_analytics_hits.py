@@ -77,7 +77,7 @@ SIZES = (1, BULK, BULK)
 def _upsert_raw(db: Db, pages: list[str]) -> None:
     minute = {"total": 1, "hourly.23": 1, "minute.23.30": 1}
     writes = [UpdateOne({"_id": f"raw{page}"}, {"$inc": minute}, upsert=True) for page in pages]
-    db["hits.daily"].bulk_write(writes, ordered=False)
+    db["analytics.hits_daily"].bulk_write(writes, ordered=False)
 
 
 def series(connection: Connection, rounds: int, quick: bool) -> list[str]:
@@ -90,7 +90,9 @@ def series(connection: Connection, rounds: int, quick: bool) -> list[str]:
 
     def raw(_: int) -> None:
         where = {"metadata.site": "s", "metadata.page": "/", "metadata.date": {"$gte": start, "$lt": end}}
-        found = db["hits.daily"].find(where, {"_id": 0, "metadata.date": 1, "hourly": 1}).sort("metadata.date", 1)
+        found = (
+            db["analytics.hits_daily"].find(where, {"_id": 0, "metadata.date": 1, "hourly": 1}).sort("metadata.date", 1)
+        )
         days = {day["metadata"]["date"]: day["hourly"] for day in found}
         hours = [start + timedelta(hours=n) for n in range(DAYS * 24)]
         points = [(at, days.get(at.replace(hour=0), {}).get(str(at.hour), 0)) for at in hours]

@@ -1,4 +1,4 @@
-"""Imports of a combined log, compared with the plain driver, mongoimport and GoAccess; and the memory of an import.
+"""Imports of a combined log into pages, compared with a document an event, mongoimport and GoAccess; memory and reads.
 
 The log is the real one of the tests, repeated. `mongoimport` and `goaccess` are measured if they are on the PATH.
 """
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ import bson
 from bench import report
 from bench._analytics_page import Aim, fresh, met
 from squinney.analytics import EventLog, parsers
-from squinney.analytics.events.sources import event_id
-from squinney.analytics.events.storing import as_text, with_storage_fields
+from squinney.analytics.events.documents import EVENTS, FLAT_INDEXES
+from squinney.analytics.events.lines import as_text
 from squinney.analytics.parsers.encoded import encoder
 from squinney.mongo.connect import Connection
 from squinney.mongo.schema import Db
@@ -34,8 +35,10 @@ from squinney.mongo.schema import Db
 LINES = 200_000
 BATCH = 5_000
 MEMORY_MB = 150
-RAW = "`insert_many` of parsed dicts, one thread"
-ONE, TWO = "`import_file`, one process", "`import_file`, two processes"
+FLAT = "flat"  # the collection with a document for each event
+PAGES = "`import_file`: pages, all indexes"
+BOOK = "a document an event (the book), `insert_many` of parsed dicts, four indexes"
+PLAIN = "the same without indexes"
 MONGOIMPORT, GOACCESS = "`mongoimport` of the same events as JSON", "GoAccess, parsing into its store"
 Row = tuple[str, ...]
 
@@ -47,6 +50,7 @@ class Runs:
     rates: list[float] = field(default_factory=list)
     server: list[float] = field(default_factory=list)
     own: list[float] = field(default_factory=list)
+    stored: list[float] = field(default_factory=list)
 
     def against(self, other: Runs) -> float:
         """Return the median ratio of this rate to the other contender's rate."""
@@ -56,7 +60,8 @@ class Runs:
         """Return the cells of this contender's row."""
         each = ", ".join(f"{rate:,.0f}" for rate in self.rates)
         times = f"{statistics.median(self.server):.1f} + {statistics.median(self.own):.1f}"
-        return f"{statistics.median(self.rates):,.0f}", each, f"{self.against(base):.2f}x", times
+        stored = f"{statistics.median(self.stored):.0f}" if self.stored else ""
+        return f"{statistics.median(self.rates):,.0f}", each, f"{self.against(base):.2f}x", times, stored
 
 
 def imports(connection: Connection, rounds: int, quick: bool) -> list[str]:
@@ -68,14 +73,14 @@ def imports(connection: Connection, rounds: int, quick: bool) -> list[str]:
         runs = _runs(connection, contenders, lines, rounds)
         paths = _encoding_paths(log)
     rows: list[Row] = [
-        (name, *runs[name].row(runs[RAW])) if name in runs else (name, str(work), "", "", "")
+        (name, *runs[name].row(runs[BOOK])) if name in runs else (name, str(work), "", "", "", "")
         for name, work in contenders.items()
     ]
     setup = (
-        f"A combined log of {lines:,} lines, with the four indexes, written with majority. Processor time is "
-        "that of the server plus that of the contender, in microseconds per line."
+        f"A combined log of {lines:,} lines, written with majority. Processor time is that of the server plus that of "
+        "the contender, in microseconds per line; bytes are those of the collection and its indexes on disk, per line."
     )
-    head = ["contender", "lines/s, median", "rounds", "against insert_many", "processor time"]
+    head = ["contender", "lines/s, median", "rounds", "against the book", "processor time", "bytes"]
     return ["## Imports", setup, report.table(head, rows), met(_aims(runs)), _ceiling(runs), paths]
 
 
@@ -84,7 +89,7 @@ def _ceiling(runs: dict[str, Runs]) -> str:
     least = min(statistics.median(one.server) for name, one in runs.items() if name != GOACCESS)
     most = round(cores * 1e6 / least, -3)
     return (
-        f"The server needs at least {least:.1f} us of processor time per line, so {cores} cores cannot store and index "
+        f"The server needs at least {least:.1f} us of processor time per line, so {cores} cores cannot store "
         f"more than about {most:,.0f} lines/s, even if parsing took no time. GoAccess stores only counts, not lines."
     )
 
@@ -92,13 +97,13 @@ def _ceiling(runs: dict[str, Runs]) -> str:
 def _encoding_paths(log: Path) -> str:
     """Measure the processor time of both paths from a line to BSON, and take the best round, since neither waits."""
     lines = log.read_bytes().split(b"\n", 10_000)[:10_000]
-    parse, encode = parsers.parser_for("combined"), encoder("0123456789abcdef")
+    parse, encode = parsers.parser_for("combined"), encoder()
 
     def general(line: bytes) -> None:
         with suppress(parsers.Malformed):
-            bson.encode(with_storage_fields(parse(as_text(line)), event_id("0123456789abcdef", 7)))
+            bson.encode(parse(as_text(line)))
 
-    fast_us, general_us = _best(lambda line: encode(line, 7), lines), _best(general, lines)
+    fast_us, general_us = _best(encode, lines), _best(general, lines)
     return (
         f"Processor time from a line to BSON: {general_us:.1f} us on the general path with a string and a dict, "
         f"{fast_us:.1f} us on the fast path from the bytes (best of ten)."
@@ -117,16 +122,16 @@ def _best(work: Callable[[bytes], object], lines: list[bytes]) -> float:
 
 def _aims(runs: dict[str, Runs]) -> list[Aim]:
     aims = [
-        Aim("one process, against `insert_many`", 0.9, runs[ONE].against(runs[RAW])),
-        Aim("two processes, against `insert_many`", 1.0, runs[TWO].against(runs[RAW])),
+        Aim("pages, against a document an event", 2.0, runs[PAGES].against(runs[BOOK])),
+        Aim("bytes stored a line", 80, statistics.median(runs[PAGES].stored), at_most=True),
     ]
     if GOACCESS in runs:
-        aims.append(Aim("two processes, against GoAccess", 1.2, runs[TWO].against(runs[GOACCESS])))
+        aims.append(Aim("pages, against GoAccess", 1.2, runs[PAGES].against(runs[GOACCESS])))
     return aims
 
 
 def _log(folder: Path, lines: int) -> Path:
-    """Write the real log, repeated, into the folder; it is searched for in the same folders as by the tests."""
+    """Write the real log, repeated each year; it is searched for in the same folders as by the tests."""
     folders = [Path(os.environ.get("SQUINNEY_TEST_DATA", "."))]
     folders += [parent / "shared" / "data" for parent in Path(__file__).resolve().parents]
     found = next((path / "access.log.gz" for path in folders if (path / "access.log.gz").exists()), None)
@@ -134,7 +139,8 @@ def _log(folder: Path, lines: int) -> Path:
         raise SystemExit("the sample log was not found: set SQUINNEY_TEST_DATA to the folder with access.log.gz")
     content = gzip.decompress(found.read_bytes())
     path = folder / "access.log"
-    path.write_bytes(content * (lines // content.count(b"\n")))
+    copies = lines // content.count(b"\n")
+    path.write_bytes(b"".join(content.replace(b"/2015:", b"/%d:" % (2015 - number)) for number in range(copies)))
     return path
 
 
@@ -143,14 +149,12 @@ def _contenders(connection: Connection, log: Path) -> dict[str, Callable[[Db], N
     as_json = log.with_suffix(".json")
     with as_json.open("w") as file:
         for event in events:
-            plain = {**event, "time": {"$date": event["time"].isoformat()}}
-            del plain["arrived"]
-            file.write(json.dumps(plain) + "\n")
+            file.write(json.dumps({**event, "time": {"$date": event["time"].isoformat()}}) + "\n")
     uri = uri_of(connection)
     return {
-        RAW: lambda db: _insert_many(db, events),
-        ONE: lambda db: _import(db, log, 1, uri),
-        TWO: lambda db: _import(db, log, 2, uri),
+        PAGES: lambda db: _import(db, log),
+        BOOK: lambda db: _insert_many(db, events, indexed=True),
+        PLAIN: lambda db: _insert_many(db, events, indexed=False),
         MONGOIMPORT: _program("mongoimport", _mongoimport(as_json, uri)),
         GOACCESS: _program("goaccess", _goaccess(log)),
     }
@@ -169,6 +173,8 @@ def _runs(
             runs[name].rates.append(lines / (time.perf_counter() - began))
             runs[name].own.append((sum(os.times()[:4]) - own) / lines * 1e6)
             runs[name].server.append((_server_seconds(connection) - server) / lines * 1e6)
+            if stored := _bytes_stored(db):
+                runs[name].stored.append(stored / lines)
             print(f"{name}: {runs[name].rates[-1]:,.0f} lines/s", flush=True)
     return runs
 
@@ -184,21 +190,32 @@ def uri_of(connection: Connection) -> str:
 
 
 def _events(log: Path) -> list[dict[str, Any]]:
+    parse = parsers.parser_for("combined")
     events, offset = [], 0
     for line in log.read_bytes().split(b"\n"):
         with suppress(parsers.Malformed):
-            events.append(with_storage_fields(parsers.parser_for("combined")(as_text(line)), event_id("bench", offset)))
+            if (event := parse(as_text(line))) is not None:
+                events.append({"_id": f"0123456789abcdef-{offset:012x}", **event})
         offset += len(line) + 1
     return events
 
 
-def _insert_many(db: Db, events: list[dict[str, Any]]) -> None:
+def _insert_many(db: Db, events: list[dict[str, Any]], *, indexed: bool) -> None:
+    if indexed:
+        db[FLAT].create_indexes([index.model() for index in FLAT_INDEXES])
     for start in range(0, len(events), BATCH):
-        db["events"].insert_many(events[start : start + BATCH], ordered=False)
+        db[FLAT].insert_many(events[start : start + BATCH], ordered=False)
 
 
-def _import(db: Db, log: Path, processes: int, uri: str) -> None:
-    EventLog(db).import_file(log, processes=processes, uri=uri)
+def _import(db: Db, log: Path) -> None:
+    EventLog(db).import_file(log)
+
+
+def _bytes_stored(db: Db) -> int:
+    """Return the size on disk of the events and their indexes, after a checkpoint."""
+    db.client.admin.command("fsync")
+    sizes = [db.command("collStats", name) for name in (EVENTS, FLAT) if db[name].find_one({}, {"_id": 1})]
+    return sum(size["storageSize"] + size["totalIndexSize"] for size in sizes)
 
 
 def _program(name: str, work: Callable[[str, Db], None]) -> Callable[[Db], None] | str:
@@ -208,7 +225,7 @@ def _program(name: str, work: Callable[[str, Db], None]) -> Callable[[Db], None]
 
 def _mongoimport(path: Path, uri: str) -> Callable[[str, Db], None]:
     def work(program: str, db: Db) -> None:
-        target = ["--uri", uri, "--db", db.name, "--collection", "events", "--writeConcern", "majority"]
+        target = ["--uri", uri, "--db", db.name, "--collection", FLAT, "--writeConcern", "majority"]
         subprocess.run([program, *target, "--quiet", "--file", str(path)], check=True)
 
     return work
@@ -250,3 +267,42 @@ def memory(connection: Connection, rounds: int, quick: bool) -> list[str]:
     aim = Aim("peak memory in MiB", MEMORY_MB, max(peak for _, peak in peaks), at_most=True)
     text = f"The peak memory of the importing process is {peak_texts}, including Python and the driver."
     return ["## Memory", text, met([aim])]
+
+
+def reads(connection: Connection, rounds: int, quick: bool) -> list[str]:
+    """Measure the first page of each kind of reading, warm, in pages and with a document an event."""
+    db = fresh(connection)
+    with tempfile.TemporaryDirectory(prefix="squinney-bench-") as folder:
+        log = _log(Path(folder), LINES * 5 // (50 if quick else 1))
+        lines = log.read_bytes().count(b"\n")
+        EventLog(db).import_file(log)
+        _insert_many(db, _events(log), indexed=True)
+    start, end = datetime(1900, 1, 1, tzinfo=UTC), datetime(2016, 1, 1, tzinfo=UTC)
+    minute = datetime(2015, 5, 18, 10, 5, tzinfo=UTC)
+    asked: dict[str, tuple[datetime, datetime, dict[str, str]]] = {
+        "100 events of a busy path": (start, end, {"path": "/favicon.ico"}),
+        "100 events of a host": (start, end, {"host": "66.249.73.135"}),
+        "100 events of a rare path": (start, end, {"path": "/robots.txt.bak"}),
+        "100 events of a minute": (minute, minute + timedelta(minutes=1), {}),
+    }
+    rows = []
+    slowest = 0.0
+    for name, (first, last, wanted) in asked.items():
+        pages = _median_ms(lambda: EventLog(db).page(first, last, limit=100, **wanted))  # noqa: B023
+        where = {**wanted, "time": {"$gte": first, "$lt": last}}
+        flat = _median_ms(lambda: list(db[FLAT].find(where).sort("time", 1).limit(100)))  # noqa: B023
+        rows.append((name, f"{pages:.1f}", f"{flat:.1f}"))
+        slowest = max(slowest, pages)
+    connection.client.drop_database(db.name)
+    table = report.table(["the first", "pages, ms", "a document an event, ms"], rows)
+    aim = Aim("the slowest first page in ms", 5, slowest, at_most=True)
+    return ["## Reads", f"Medians of 30, warm, of {lines:,} lines.", table, met([aim])]
+
+
+def _median_ms(work: Callable[[], object]) -> float:
+    times = []
+    for _ in range(30):
+        began = time.perf_counter()
+        work()
+        times.append((time.perf_counter() - began) * 1e3)
+    return statistics.median(times)

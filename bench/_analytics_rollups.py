@@ -6,11 +6,10 @@ import random
 import time
 from datetime import UTC, datetime, timedelta
 
-from bson.timestamp import Timestamp
-
 from bench import report
 from bench._analytics_page import Aim, fresh, met
 from squinney.analytics import Rollups
+from squinney.analytics.events.pages import PageBuilder
 from squinney.mongo.connect import Connection
 from squinney.mongo.schema import Db
 
@@ -48,14 +47,13 @@ def rollups(connection: Connection, rounds: int, quick: bool) -> list[str]:
 
 def _insert_raw(db: Db, first: datetime, step: timedelta, start: int, end: int) -> None:
     rng = random.Random(start)
+    builder = PageBuilder(f"bench{start}")
     for begin in range(start, end, BATCH):
-        batch = [
-            {
-                "arrived": Timestamp(0, 0),
+        for number in range(begin, min(end, begin + BATCH)):
+            event = {
                 "time": first + number * step,
                 "path": f"/{rng.randrange(100)}",
                 "bytes": rng.randrange(100_000),
             }
-            for number in range(begin, min(end, begin + BATCH))
-        ]
-        db["events"].insert_many(batch, ordered=False)
+            builder.add_document(event, number)
+        db["analytics.events"].insert_many([page.document for page in builder.finish()], ordered=False)

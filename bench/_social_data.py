@@ -15,8 +15,8 @@ from squinney.mongo import schema
 from squinney.mongo.connect import Connection
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
-from squinney.social.members import new_member
-from squinney.social.network import loading
+from squinney.social.members import graph_import
+from squinney.social.members.accounts import new_member
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ def graph() -> Iterator[tuple[str, str]]:
         raise SystemExit(f"the sample graph is missing: set SQUINNEY_TEST_DATA to the folder with {NAME}")
     with gzip.open(found, "rt") as lines:
         for number, line in enumerate(lines, 1):
-            if pair := loading.parse_pair(line, number):
+            if pair := graph_import.parse_pair(line, number):
                 yield pair
 
 

@@ -11,7 +11,7 @@ from bench._social_data import START, add_star, batches, fresh
 from squinney.mongo.connect import Connection
 from squinney.mongo.schema import Db
 from squinney.social import Network
-from squinney.social.members import new_member
+from squinney.social.members.accounts import new_member
 
 OTHERS = 20
 

@@ -14,8 +14,8 @@ from bench.postgres import private_postgres
 from squinney.mongo.connect import Connection
 from squinney.mongo.schema import Db, Document
 from squinney.social import Network, queries
-from squinney.social.graph import with_circle
-from squinney.social.members import new_member
+from squinney.social.members.accounts import new_member
+from squinney.social.members.edges import with_circle
 
 SCREEN = 20
 RING = range(1, 6)

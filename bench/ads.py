@@ -86,12 +86,12 @@ def _fill_zone(db: Db, size: int, chance: random.Random, now: datetime) -> None:
         }
         for number in range(size)
     ]
-    db["ad_placements"].insert_many(placements, ordered=False)
+    db["ads.placements"].insert_many(placements, ordered=False)
 
 
 def _by_the_book(db: Db, size: int, words: list[str]) -> Document:
     """Read the zone, score every ad, sort and take the best. The book sorts in the wrong direction; this does not."""
-    found = list(db["ad_placements"].find({"_id.site": "news", "_id.zone": str(size)}))
+    found = list(db["ads.placements"].find({"_id.site": "news", "_id.zone": str(size)}))
     scored = [(one["ecpm"] * math.log(1.1 + len(set(words) & set(one["keywords"]))), one) for one in found]
     return sorted(scored, key=lambda pair: pair[0], reverse=True)[0][1]
 
@@ -117,7 +117,7 @@ def _with_profile(db: Db, network: AdNetwork) -> list[Contender]:
 
     return [
         Contender("find_one_and_update of a profile", push),
-        Contender("find_one of a profile", lambda _: db["ad_users"].find_one({"_id": user()}) and None),
+        Contender("find_one of a profile", lambda _: db["ads.users"].find_one({"_id": user()}) and None),
         Contender("choose under a cap", lambda _: network.choose("news", "capped", user=user()) and None),
     ]
 
@@ -190,7 +190,7 @@ def _settling(network: AdNetwork) -> list[Contender]:
 def _settling_alone(db: Db, network: AdNetwork, rounds: int, seconds: float) -> list[Series]:
     """Settle serves chosen before, and write the same documents with the plain driver, in alternate batches."""
     raw: Document = {"_id": "raw", "campaign_id": "raw", "amount": 10**15, "committed": 10**15, "spent": 0}
-    for name in ("ad_budgets", "ad_leases"):
+    for name in ("ads.budgets", "ads.leases"):
         db[name].insert_one(raw)
     plain, ours = Series("plain driver"), Series("impressions")
     for _ in range(rounds):
@@ -222,10 +222,10 @@ def _write_plainly(db: Db, documents: list[Document]) -> None:
     counts = {"impressions": len(documents), "spend": len(documents)}
 
     def write(session: ClientSession) -> None:
-        db["ad_budgets"].update_one({"_id": "raw"}, {"$inc": {"spent": len(documents)}}, session=session)
-        db["ad_leases"].update_one({"_id": "raw"}, {"$inc": {"amount": -len(documents)}}, session=session)
-        db["ad_counters"].update_one({"_id": "raw", **counter}, {"$inc": counts}, upsert=True, session=session)
-        db["ad_serves"].insert_many(documents, session=session)
+        db["ads.budgets"].update_one({"_id": "raw"}, {"$inc": {"spent": len(documents)}}, session=session)
+        db["ads.leases"].update_one({"_id": "raw"}, {"$inc": {"amount": -len(documents)}}, session=session)
+        db["ads.counters"].update_one({"_id": "raw", **counter}, {"$inc": counts}, upsert=True, session=session)
+        db["ads.serves"].insert_many(documents, session=session)
 
     with db.client.start_session() as session:
         session.with_transaction(write)

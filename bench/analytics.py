@@ -12,20 +12,21 @@ from collections.abc import Callable
 
 from bench import report
 from bench._analytics_hits import hits, layouts, preallocation, series
-from bench._analytics_imports import imports, memory
+from bench._analytics_imports import imports, memory, reads
 from bench._analytics_rollups import rollups
 from squinney.mongo.connect import Connection
 
 PARTS: dict[str, Callable[[Connection, int, bool], list[str]]] = {
     "imports": imports,
     "memory": memory,
+    "reads": reads,
     "hits": hits,
     "series": series,
     "layouts": layouts,
     "preallocation": preallocation,
     "rollups": rollups,
 }
-ONCE = ("memory", "rollups")
+ONCE = ("memory", "reads", "rollups")
 PAGE = report.PAGES / "analytics.md"
 TITLE = "Analytics compared with the plain driver and similar tools"
 INTRODUCTION = (

@@ -36,7 +36,7 @@ SIGN_UPS, IDLE, PREVIEWS = 60, 45, 20
 TABLES = ("|a" * 300 + "\n" + "|-" * 300 + "\n" + "x\n" * 219 + "\n") * 10
 
 
-LARGEST_TABLE = "|a" * 20 + "\n" + "|-" * 20 + "\n" + "|x" * 20 + "\n" + "x\n" * 235
+MAX_TABLE = "|a" * 20 + "\n" + "|-" * 20 + "\n" + "|x" * 20 + "\n" + "x\n" * 235
 
 
 @dataclass
@@ -139,7 +139,7 @@ def costly_previews(member: Browser, number: int) -> Iterator[str]:
     """Request the preview of the largest table that is allowed, again after each response."""
     browser = Browser(member.url, member.cookie, member.csrf, address=address_of(number))
     while True:
-        yield str(browser.post("/site/-/preview", text=f"{number} {secrets.token_hex(4)}\n\n{LARGEST_TABLE}"))
+        yield str(browser.post("/site/-/preview", text=f"{number} {secrets.token_hex(4)}\n\n{MAX_TABLE}"))
 
 
 Attack = Callable[[Browser, int], Iterator[str]]  # yields the status of each response, or "" to let the caller stop

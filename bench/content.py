@@ -15,8 +15,9 @@ from squinney import transactions
 from squinney.content import COLLECTIONS, Comments, Node, Nodes
 from squinney.content.comments import conversion, queries
 from squinney.content.comments.discussions import new_comment
-from squinney.content.comments.documents import PAGES, Strategy
-from squinney.content.nodes import render
+from squinney.content.comments.documents import PAGES
+from squinney.content.documents import Strategy
+from squinney.content.markup import render
 from squinney.content.nodes.documents import NODES, WITHOUT_COMMENTS
 from squinney.mongo import schema
 from squinney.mongo.connect import Connection
@@ -73,7 +74,7 @@ def _by_path(db: Db, rounds: int, seconds: float) -> str:
     def raw(_: int) -> None:
         parent = None
         for slug in ("a", "b", "c"):
-            where = {"metadata.parent_id": parent, "metadata.slug": slug, "txn_stub": None}
+            where = {"metadata.parent_id": parent, "metadata.slug": slug}
             parent = db[NODES].find_one(where, WITHOUT_COMMENTS)["_id"]  # type: ignore[index]
 
     contenders = [Contender("raw driver", raw), Contender("Nodes.by_path", lambda _: _ignore(nodes.by_path("/a/b/c")))]
@@ -148,7 +149,7 @@ def _raw_page(db: Db, node: Node, strategy: Strategy, at: Any) -> tuple[Callable
     if strategy == "separate":
         where = {"node_id": node_id, "posted": {"$gte": at["posted"]}}
         command = {"find": "comments", "filter": where, "sort": {"posted": 1, "_id": 1}, "limit": 51}
-        return lambda: list(db["comments"].find(where, limit=51).sort([("posted", 1), ("_id", 1)])), command
+        return lambda: list(db["content.comments"].find(where, limit=51).sort([("posted", 1), ("_id", 1)])), command
     if strategy == "paged":
         stored = db[PAGES].find_one({"node_id": node_id, "comments.slug": at["slug"]}, {"page": 1})
         where = {"node_id": node_id, "page": {"$gte": stored["page"]}}  # type: ignore[index]

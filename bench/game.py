@@ -17,10 +17,8 @@ from squinney.mongo.connect import Connection
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.follow import Feed
-from squinney.transactions import Mode, Transactions
 
 PLAYERS = (1, 8, 32)
-MODES: tuple[Mode, ...] = ("native", "two-phase")
 CROWD = 200
 DELIVERIES = 50
 
@@ -52,13 +50,13 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> Non
         ),
         "## Actions by number of players, each in separate rooms (move, pick up and drop in turn)",
         report.table(
-            ["players", "mode", "actions/s", "p50 ms", "p99 ms"],
+            ["players", "how", "actions/s", "p50 ms", "p99 ms"],
             [[str(players), *_row(one)] for players, series in spread.items() for one in series],
         ),
-        "## Actions by kind, one player, native",
+        "## Actions by kind, one player",
         report.table(["action", "per second", "p50 ms", "p99 ms"], [_row(one) for one in kinds]),
         f"## One room with {CROWD} characters, 8 of whom pick up and drop things without a pause",
-        report.table(["mode", "actions/s", "p50 ms", "p99 ms"], [_row(one) for one in crowded]),
+        report.table(["how", "actions/s", "p50 ms", "p99 ms"], [_row(one) for one in crowded]),
         f"The change stream delivers what a character says to a neighbour {delivery_ms:.0f} ms after it was sent "
         f"(median of {DELIVERIES}).",
         commands,
@@ -78,18 +76,16 @@ def _load_row(one: Series, plain: Series) -> list[str]:
 def _build(world: World) -> None:
     """Create two rooms and a lamp for each player, a square with a crowd, and a shop."""
     for number in range(max(PLAYERS)):
-        for mode in MODES:
-            name = f"{mode} {number}"
-            world.create_location(f"a {name}", description="bench", exits={"n": f"b {name}"})
-            world.create_location(f"b {name}", description="bench", exits={"s": f"a {name}"})
-            world.create_character(name, id=name, location=f"a {name}")
-            world.create_item("lamp", id=f"lamp {name}", location=f"a {name}")
+        name = f"player {number}"
+        world.create_location(f"a {name}", description="bench", exits={"n": f"b {name}"})
+        world.create_location(f"b {name}", description="bench", exits={"s": f"a {name}"})
+        world.create_character(name, id=name, location=f"a {name}")
+        world.create_item("lamp", id=f"lamp {name}", location=f"a {name}")
     world.create_location("square", description="bench")
     for number in range(CROWD):
         world.create_character(f"crowd {number}", id=f"crowd {number}", location="square")
-    for mode in MODES:
-        for number in range(8):
-            world.create_item(f"lamp {mode}", id=f"square {mode} {number}", location="square")
+    for number in range(8):
+        world.create_item("lamp", id=f"square {number}", location="square")
     world.create_location("shop", description="bench")
     world.create_character("buyer", id="buyer", location="shop", gold=10**9)
     world.create_character("keeper", id="keeper", location="shop", kind="shopkeeper", gold=10**9, shop={"buys_at": 100})
@@ -99,15 +95,11 @@ def _build(world: World) -> None:
     world.create_item("bead", id="bead", location="shop")
 
 
-def _world(db: Db, mode: Mode) -> World:
-    return World(db, transactions=Transactions(db, mode))
-
-
 def _loading(db: Db, world: World) -> list[Contender]:
     characters = pinned(db)["game.characters"]
     return [
-        Contender("`find_one`", lambda _: characters.find_one({"_id": "native 0"}) and None),
-        Contender("`character`", lambda _: world.character("native 0") and None),
+        Contender("`find_one`", lambda _: characters.find_one({"_id": "player 0"}) and None),
+        Contender("`character`", lambda _: world.character("player 0") and None),
     ]
 
 
@@ -122,14 +114,11 @@ def _in_turn(*acts: Callable[[], object]) -> Callable[[], None]:
 
 
 def _walking(db: Db) -> list[Contender]:
-    def contender(mode: Mode) -> Contender:
-        world = _world(db, mode)
-        for number in range(max(PLAYERS)):
-            _reset(world, f"{mode} {number}", f"lamp {mode} {number}")
-        turns = [_script_of(world, f"{mode} {number}", f"lamp {mode} {number}") for number in range(max(PLAYERS))]
-        return Contender(mode, lambda thread: turns[thread]())
-
-    return [contender(mode) for mode in MODES]
+    world = World(db)
+    for number in range(max(PLAYERS)):
+        _reset(world, f"player {number}", f"lamp player {number}")
+    turns = [_script_of(world, f"player {number}", f"lamp player {number}") for number in range(max(PLAYERS))]
+    return [Contender("World", lambda thread: turns[thread]())]
 
 
 def _reset(world: World, who: str, lamp: str) -> None:
@@ -174,24 +163,21 @@ def _kinds(world: World) -> list[Contender]:
 
 
 def _crowded(db: Db) -> list[Contender]:
-    def contender(mode: Mode) -> Contender:
-        world = _world(db, mode)
+    world = World(db)
 
-        def turn(number: int) -> Callable[[], None]:
-            who, lamp = f"crowd {number}", f"square {mode} {number}"
-            return _in_turn(lambda: world.pick_up(who, lamp), lambda: world.drop(who, lamp))
+    def turn(number: int) -> Callable[[], None]:
+        who, lamp = f"crowd {number}", f"square {number}"
+        return _in_turn(lambda: world.pick_up(who, lamp), lambda: world.drop(who, lamp))
 
-        turns = [turn(number) for number in range(8)]
+    turns = [turn(number) for number in range(8)]
 
-        def work(thread: int) -> None:
-            try:
-                turns[thread]()
-            except Conflict as error:
-                raise RuntimeError(f"{mode}: {error}") from error
+    def work(thread: int) -> None:
+        try:
+            turns[thread]()
+        except Conflict as error:
+            raise RuntimeError(str(error)) from error
 
-        return Contender(mode, work)
-
-    return [contender(mode) for mode in MODES]
+    return [Contender("World", work)]
 
 
 def _delivery_ms(db: Db, world: World) -> float:

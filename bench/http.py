@@ -46,7 +46,7 @@ class Account(BaseModel):
 
 @app.get("/api/ledger/accounts/{account_id}", response_model=Account)
 def get_account(account_id: str):
-    account = db["accounts"].find_one({"_id": account_id})
+    account = db["ledger.accounts"].find_one({"_id": account_id})
     if account is None:
         raise HTTPException(404)
     return {"id": account["_id"], **account}

@@ -23,7 +23,7 @@ from squinney.mongo.schema import Db
 NAME = "bench_shop"
 PRODUCTS = int(os.environ.get("SQUINNEY_BENCH_SHOP_PRODUCTS", "100000"))
 VISITORS = 25
-LONGEST_SECONDS = 60
+MAX_SECONDS = 60
 VIEWED = ["/shop", "/shop?genre=genre+3", "/shop?words=777+7777", "/shop?type=Film&sort=newest"]
 
 
@@ -58,7 +58,7 @@ def run(connection: Connection, *, products: int = PRODUCTS) -> None:
 def _fill(db: Db, count: int) -> None:
     for first in range(0, count, 10_000):
         many = [product(number) for number in range(first, min(count, first + 10_000))]
-        db["products"].insert_many(many, ordered=False)
+        db["commerce.products"].insert_many(many, ordered=False)
     schema.apply(db, assembly.collections())
 
 
@@ -77,7 +77,7 @@ def _visit(url: str) -> list[View]:
 
 def _view(url: str, path: str) -> View:
     host = urlsplit(url)
-    connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=LONGEST_SECONDS)
+    connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=MAX_SECONDS)
     began = time.perf_counter()
     try:
         connection.request("GET", path, headers={"Accept": "text/html"})

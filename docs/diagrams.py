@@ -14,7 +14,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).parents[1]
-WIDTH, HEIGHT, GAP = 720, 58, 18
+WIDTH, HEIGHT, GAP = 820, 58, 18
 STYLE = 'fill="none" stroke="currentColor"'
 
 
@@ -80,7 +80,7 @@ class Way(SphinxDirective):
             title, file, what = (part.strip() for part in line.split("|"))
             if not (ROOT / "src" / "squinney" / file).exists():
                 raise self.error(f"src/squinney/{file} does not exist")
-            boxes.append((f"{title}: {what}", file))
+            boxes.append((f"{file}: {title}", what))
         return [nodes.raw("", drawing(self.arguments[0], boxes, arrows=True), format="html")]
 
 

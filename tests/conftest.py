@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from pymongo import MongoClient
 
 from squinney.identity import passwords
@@ -22,16 +23,19 @@ from tests.sizes import day
 
 SHARE_MUCH = ("tests/web/", "tests/cluster/", "tests/test_queries.py")
 
-pytest_plugins = ["squinney.testing.plugin", "tests.plugins.shelf", "tests.plugins.watch"]
+pytest_plugins = ["squinney.testing.plugin", "tests.plugins.shelf", "tests.plugins.watch", "tests.plugins.left_folders"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Import everything before the crash sweep forks its children, and restore Ctrl-C.
+    """Import everything before the crash sweep forks its children, and prepare for a busy machine and for Ctrl-C.
 
     A shell starts background jobs with SIGINT ignored, and child processes inherit that; some tests interrupt them.
     """
     preload("tests.preload")
     day()  # before other processes are started, which must find the same tests
+    # A busy machine generates slowly: that says nothing about the code.
+    settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any machine")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -23,7 +23,7 @@ def wait_until_gone(client: MongoClient[Document], app: str) -> None:
     """Wait until the server has finished the commands of a dead client and closed its connections."""
     connections = [{"$currentOp": {"idleConnections": True, "allUsers": True}}, {"$match": {"appName": app}}]
     admin = client.get_database("admin", read_concern=ReadConcern("local"))
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while list(admin.aggregate(connections)):
-        assert time.monotonic() < until, "the server did not close the connection within 30 s"
+        assert time.monotonic() < until, "the server did not close the connection"
         time.sleep(0.01)

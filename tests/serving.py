@@ -41,7 +41,7 @@ class Serving:
         """Everything that the process has printed so far."""
         return self._log.read_text()
 
-    def wait_for(self, pattern: str, seconds: float = 60) -> str:
+    def wait_for(self, pattern: str, seconds: float = 300) -> str:
         """Wait until the pattern is printed; return its first group."""
         until = time.monotonic() + seconds
         while time.monotonic() < until and self._process.poll() is None:
@@ -54,6 +54,14 @@ class Serving:
     def interrupt(self, sign: signal.Signals = signal.SIGINT) -> int:
         """Send Ctrl-C to the whole process group, as a terminal does; returns the exit code."""
         os.killpg(self._process.pid, sign)
+        return self._process.wait(timeout=60)
+
+    def send(self, sign: signal.Signals) -> None:
+        """Send a signal to the process alone, as a supervisor does."""
+        self._process.send_signal(sign)
+
+    def wait(self) -> int:
+        """Wait until it has ended; returns the exit code."""
         return self._process.wait(timeout=60)
 
     def __enter__(self) -> Self:

@@ -45,5 +45,5 @@ def test_a_query_that_reaches_several_shards_says_why(query: Query | Pipeline) -
 
 def test_a_query_without_an_index_would_be_seen(demo_db: Db) -> None:
     """The test above can fail."""
-    unindexed = Query("x", "accounts", where=lambda: {"name": "Rent"}, sort=[("name", 1)])
+    unindexed = Query("x", "ledger.accounts", where=lambda: {"name": "Rent"}, sort=[("name", 1)])
     assert stages(unindexed.explain(demo_db)) >= {"COLLSCAN", "SORT"}

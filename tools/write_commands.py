@@ -16,7 +16,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
 INTRODUCTION = """# Commands
 
 This page shows the output of `squinney COMMAND --help`; `python tools/write_commands.py` generates it. An error is one
-sentence on stderr and an [exit code](errors.md) per family; Ctrl-C exits with 130. A command with `--json` prints only
+sentence on stderr and an [exit code](errors.md) per family; Ctrl-C exits with 130;
+SIGTERM ends `serve` and `worker` with 0. A command with `--json` prints only
 JSON on stdout. `squinney --install-completion` enables completion of commands and options in your shell.
 
 ## Options for all commands

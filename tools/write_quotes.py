@@ -17,7 +17,8 @@ QUOTE = re.compile(r"^(?P<fence>```\w+ from (?P<what>[^\n]+)\n).*?^```$", re.MUL
 
 def pages() -> list[Path]:
     """Return the pages that quote files."""
-    return [page for page in sorted((ROOT / "docs").rglob("*.md")) if QUOTE.search(page.read_text("utf-8"))]
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [page for page in found if QUOTE.search(page.read_text("utf-8"))]
 
 
 def written(page: Path) -> str:

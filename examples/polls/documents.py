@@ -7,7 +7,7 @@ from typing import NotRequired, TypedDict
 
 from squinney.mongo.schema import Collection, Index
 
-MOST_OPTIONS = 20
+MAX_OPTIONS = 20
 
 
 class Option(TypedDict):

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import cast
 
 from polls import queries
-from polls.documents import MOST_OPTIONS, Poll, Vote
+from polls.documents import MAX_OPTIONS, Poll, Vote
 from polls.errors import AlreadyVoted, PollClosed, UnknownPoll
 from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid, SquinneyError
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
@@ -33,11 +33,11 @@ class Polls:
 
         Raises: `Invalid`.
         """
-        checks.text(question, "question", least=1, most=200)
-        if not 2 <= len(options) <= MOST_OPTIONS or len(set(options)) < len(options):
-            raise Invalid(f"options must be 2 to {MOST_OPTIONS} different texts", field="options", limit=MOST_OPTIONS)
+        checks.text(question, "question", min_length=1, max_length=200)
+        if not 2 <= len(options) <= MAX_OPTIONS or len(set(options)) < len(options):
+            raise Invalid(f"options must be 2 to {MAX_OPTIONS} different texts", field="options", limit=MAX_OPTIONS)
         for option in options:
-            checks.text(option, "options", least=1, most=100)
+            checks.text(option, "options", min_length=1, max_length=100)
         poll: Poll = {
             "_id": new_id(),
             "question": question,
@@ -52,8 +52,7 @@ class Polls:
         """Vote for an option. Each person can vote once in a poll.
 
         Atomic: the vote and its count, in one `Transactions` run.
-        After a crash: nothing remains, or in two-phase mode an uncounted vote that no reader sees, until the job
-        `recover-transactions` settles it.
+        After a crash: nothing remains.
         Raises: `Invalid`, `UnknownPoll`, `PollClosed`, `AlreadyVoted`, `Busy`, `Unavailable`.
         """
         poll = self.get(poll_id)
@@ -76,7 +75,7 @@ class Polls:
 
         Raises: `UnknownPoll`.
         """
-        poll = self._db["polls"].find_one(queries.POLL(poll_id=checks.identifier(poll_id, "poll")))
+        poll = queries.POLL.find_one(self._db, poll_id=checks.identifier(poll_id, "poll"))
         if poll is None:
             raise UnknownPoll(f"there is no poll {poll_id}", poll_id=poll_id)
         return cast(Poll, poll)
@@ -96,7 +95,7 @@ class Polls:
         Raises: `UnknownPoll`.
         """
         self.get(poll_id)
-        closing = Step("polls", poll_id, give={"$min": {"closed_at": self._clock()}}, refused=UnknownPoll)
+        closing = Step("polls", poll_id, update={"$min": {"closed_at": self._clock()}}, refused=UnknownPoll)
         self._transactions.run("close", [closing])
         return self.get(poll_id)
 
@@ -111,7 +110,7 @@ def vote_steps(vote: Vote) -> list[Step]:
         "polls",
         vote["poll_id"],
         guard={"closed_at": None},
-        give={"$inc": {"options.$[chosen].votes": 1}},
+        update={"$inc": {"options.$[chosen].votes": 1}},
         array_filters=[{"chosen.name": vote["option"]}],
         refused=refusal,
     )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Document
-from squinney.transactions import UNLOCKED, visible
 
-POLL = Query("polls.poll", "polls", where=lambda poll_id: visible({"_id": poll_id}), example={"poll_id": "p"})
+POLL = Query("polls.poll", "polls", where=lambda poll_id: {"_id": poll_id}, example={"poll_id": "p"})
 ALL = Query(
     "polls.all",
     "polls",
-    where=lambda: visible({}),
+    where=dict,
     sort=[("opened_at", -1), ("_id", -1)],
     routing="broadcast",
     reason="polls are spread by their ids",
@@ -18,8 +17,8 @@ ALL = Query(
 
 
 def _miscounted() -> list[Document]:
-    """Find polls whose counts differ from their votes. Polls with a vote under way are skipped."""
-    of_poll = {"$expr": {"$eq": ["$poll_id", "$$poll_id"]}, "txn_stub": None}
+    """Find polls whose counts differ from their votes."""
+    of_poll = {"$expr": {"$eq": ["$poll_id", "$$poll_id"]}}
     counted = [{"$match": of_poll}, {"$group": {"_id": "$option", "votes": {"$sum": 1}}}]
     of_option = {"$filter": {"input": "$counted", "cond": {"$eq": ["$$this._id", "$$option.name"]}}}
     votes = {"$ifNull": [{"$first": {"$map": {"input": of_option, "in": "$$this.votes"}}}, 0]}
@@ -27,7 +26,6 @@ def _miscounted() -> list[Document]:
         "$map": {"input": "$options", "as": "option", "in": {"name": "$$option.name", "votes": votes}},
     }
     return [
-        {"$match": UNLOCKED},
         {"$lookup": {"from": "poll_votes", "let": {"poll_id": "$_id"}, "pipeline": counted, "as": "counted"}},
         {"$project": {"options": 1, "counted": options}},
         {"$match": {"$expr": {"$ne": ["$options", "$counted"]}}},

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from polls import queries
+from squinney.mongo.deadlines import operation
 from squinney.mongo.problems import Check, Problem, problems, repair_problems
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import UNLOCKED
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
@@ -16,6 +16,7 @@ def find_problems(db: Db) -> Iterator[Problem]:
     return problems(db, CHECKS)
 
 
+@operation(None)
 def repair(db: Db) -> Counter[str]:
     """Count the votes of wrong polls again.
 
@@ -26,7 +27,7 @@ def repair(db: Db) -> Counter[str]:
 
 
 def _count_again(db: Db, poll: Document) -> int:
-    as_found = {"_id": poll["_id"], "options": poll["options"], **UNLOCKED}
+    as_found = {"_id": poll["_id"], "options": poll["options"]}
     return db["polls"].update_one(as_found, {"$set": {"options": poll["counted"]}}).modified_count
 
 

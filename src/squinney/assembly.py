@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from squinney import transactions
+from squinney.ads.upgrading import require_reviews
 from squinney.content import Author, Nodes, Photos
-from squinney.content.files.kept_photos import KeptPhotos
+from squinney.content.photos.kept_photos import KeptPhotos
+from squinney.core import CORE as CORE
+from squinney.core import CORE_COLLECTIONS as CORE_COLLECTIONS  # callers use these as names of this module
+from squinney.core import CORE_JOBS as CORE_JOBS
+from squinney.core import CORE_QUERIES as CORE_QUERIES
 from squinney.errors import Conflict, Invalid
+from squinney.mongo import renaming
+from squinney.mongo.ownership import former
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
-from squinney.patterns import follow, leases, migrations, queue, sequences
-from squinney.patterns import jobs as job_records
+from squinney.patterns import sequences
+from squinney.patterns.batches import Batches
 from squinney.patterns.jobs import Job
-from squinney.social.tasks.photos import forget_lost_photos
-from squinney.system import Assembled, System, module_at
-from squinney.transactions import Mode, Transactions, Tries
-
-
-def system_in(package: str) -> System:
-    """Return the system that a package declares: its `system.SYSTEM`.
-
-    Raises: `Invalid`.
-    """
-    module = module_at(f"{package}.system")
-    if module is None:
-        raise Invalid(
-            f"there is no module {package}.system: is the folder of {package} in PYTHONPATH?", field="systems"
-        )
-    declared = getattr(module, "SYSTEM", None)
-    if not isinstance(declared, System):
-        raise Invalid(f"{package}.system must declare SYSTEM, a squinney.system.System", field="systems")
-    if declared.package != package:
-        wrong = f"{package}.system.SYSTEM has the package {declared.package!r}; write System(__package__, ...)"
-        raise Invalid(wrong, field="systems")
-    return declared
-
+from squinney.social.posts.photos import forget_lost_photos
+from squinney.system import Assembled, System, module_at, system_in
+from squinney.transactions import Transactions, Tries
 
 SYSTEMS: tuple[System, ...] = tuple(
     system_in(package)
@@ -51,36 +37,42 @@ SYSTEMS: tuple[System, ...] = tuple(
     )
 )
 
+ALL = "all"
 DEMO_SECONDS = 60.0
-DEMO = Collection("demo", unsharded="one small document per system")
-CORE = (transactions, sequences, migrations, leases, queue, follow, job_records)
-CORE_COLLECTIONS = [*(collection for pattern in CORE for collection in pattern.COLLECTIONS), DEMO]
-CORE_QUERIES = [query for pattern in (transactions, leases, queue, follow, job_records) for query in pattern.QUERIES]
-CORE_JOBS = [
-    Job(
-        "recover-transactions",
-        every_seconds=5,
-        run=lambda db: Transactions(db).recover(),
-        what="finishes or undoes the transactions of crashed processes",
-    )
-]
 
 
-def with_systems(packages: Sequence[str]) -> tuple[System, ...]:
-    """Return our systems and those that further packages declare.
+def chosen_systems(names: Sequence[str] = ()) -> tuple[System, ...]:
+    """Return the named systems; without a name all of ours.
+
+    A name is that of one of ours (`commerce`), the package of one of your own, or `all` for all of ours.
 
     Raises: `Invalid` if a package cannot be imported, declares no system, or one that conflicts with another.
     """
-    systems = (*SYSTEMS, *map(_added, packages))
+    ours = {system.name: system for system in SYSTEMS}
+    systems = [system for name in names or [ALL] for system in _named(name, ours)]
+    # guard: a system that is added by the setting shares nothing with another
     require_no_conflict(systems)
-    return systems
+    return tuple(systems)
 
 
-def _added(package: str) -> System:
+def _named(name: str, ours: Mapping[str, System]) -> Sequence[System]:
+    if name == ALL:
+        return SYSTEMS
+    known = ours.get(name.removeprefix("squinney."))
+    return [known or _added(name, ours)]
+
+
+def _added(package: str, ours: Iterable[str]) -> System:
     try:
-        return system_in(package)
+        if all(part.isidentifier() for part in package.split(".")) and module_at(f"{package}.system"):
+            return system_in(package)
     except ImportError as error:
         raise Invalid(f"the system {package} cannot be imported: {error}", field="systems") from error
+    raise Invalid(
+        f"there is no system {package}: Squinney has {', '.join(ours)}; "
+        f"one of your own is a module {package}.system, found by PYTHONPATH",
+        field="systems",
+    )
 
 
 def require_no_conflict(systems: Sequence[System]) -> None:
@@ -88,6 +80,7 @@ def require_no_conflict(systems: Sequence[System]) -> None:
 
     Raises: `Invalid`.
     """
+    # guard: no system has a collection of the core
     owners = {("collection", one.name): "the core" for one in CORE_COLLECTIONS}
     owners |= {("job", one.name): "the core" for one in CORE_JOBS}
     for system in systems:
@@ -102,6 +95,38 @@ def require_no_conflict(systems: Sequence[System]) -> None:
 def collections(systems: Sequence[System] = SYSTEMS) -> list[Collection]:
     """Return every declared collection, those of the core first."""
     return [*CORE_COLLECTIONS, *(collection for system in systems for collection in system.collections)]
+
+
+def required_migrations(db: Db, systems: Sequence[System] = SYSTEMS) -> list[Batches]:
+    """Return the migrations that must run before programs see all documents of an older version."""
+    return [one for system in systems for one in system.migrations(db) if one.is_required]
+
+
+def run_required_migrations(db: Db, systems: Sequence[System]) -> None:
+    """Upgrade the documents of an older version that programs would not see.
+
+    Atomic: each batch.
+    After a crash: run it again.
+    """
+    for migration in required_migrations(db, systems):
+        migration.run()
+
+
+def rename_former(db: Db, systems: Sequence[System] = SYSTEMS) -> dict[str, str]:
+    """Rename the collections of an older version, which also made one that is now only made for those who use it.
+
+    Ads of members that were never reviewed or paid wait for both from then on.
+
+    Atomic: each collection and each campaign by itself.
+    After a crash: run it again.
+    Raises: `Conflict`, like `renaming.rename_former`.
+    """
+    declared = [*collections(systems), *sequences.COLLECTIONS]
+    old = former(db, declared)
+    # guard: an ad that an older version showed without a review is reviewed
+    if old and any(one.name == "ad_campaigns" for one in old.declared):
+        require_reviews(db)
+    return renaming.rename_former(db, declared)
 
 
 def queries(systems: Sequence[System] = SYSTEMS) -> list[Query | Pipeline]:
@@ -129,13 +154,14 @@ FORGET_LOST_PHOTOS = Job(
 )
 
 
-def assemble(db: Db, *, mode: Mode = "auto", systems: Sequence[System] = SYSTEMS) -> Assembled:
+def assemble(db: Db, *, systems: Sequence[System] = SYSTEMS) -> Assembled:
     """Build the objects of every system.
 
     Raises: `Invalid` if two systems conflict.
     """
+    # guard: a system that is added by the argument shares nothing with another
     require_no_conflict(systems)
-    runner = Transactions(db, mode)
+    runner = Transactions(db)
     return Assembled(db, runner, {system.name: system.build(db, runner) for system in systems}, tuple(systems))
 
 
@@ -148,13 +174,13 @@ def load_demo(db: Db, systems: Sequence[System] = SYSTEMS) -> None:
     """
     tries = Tries(DEMO_SECONDS, what="the demo data")
     for system in systems:
-        while db["demo"].find_one({"_id": system.name}) is None:
+        while db["squinney.demo"].find_one({"_id": system.name}) is None:
             try:
                 system.demo(db)
             except Conflict as error:  # another process loads it too: try again, and skip what that one has loaded
                 tries.pause(error)
             else:
-                db["demo"].update_one({"_id": system.name}, {"$set": {"loaded": True}}, upsert=True)
+                db["squinney.demo"].update_one({"_id": system.name}, {"$set": {"loaded": True}}, upsert=True)
 
 
 def system_named(name: str, systems: Sequence[System] = SYSTEMS) -> System | None:

@@ -1,7 +1,9 @@
 """Every error that Squinney raises, as one tree.
 
+```
 SquinneyError
 ├── NotFound                 the requested object does not exist
+│   ├── UnknownAd            ads
 │   ├── UnknownCampaign      ads
 │   ├── UnknownSource        analytics
 │   ├── UnknownCart          commerce
@@ -23,11 +25,12 @@ SquinneyError
 ├── Invalid                  the input is not valid; names the field and the limit
 │   ├── WriteRefused         the server rejects what a step writes: a validator, a size, a wrong type
 │   ├── NotALog              analytics
+│   ├── NotUnderstood        analytics: every line of a log was rejected; says which formats were tried
 │   ├── UnknownFormat        analytics
 │   └── BadMedia             content: not an image or video of an accepted format
 ├── Forbidden                the caller may not do this
 │   ├── BadServe             ads: a serve id that the network did not issue
-│   ├── Blocked              social: one of the two has blocked the other
+│   ├── Blocked              social: the member has blocked the other
 │   ├── SignInNeeded         http: the visitor has not signed in
 │   └── CredentialsRefused   the caller's identity is unknown
 │       ├── KeyRefused       identity: no API key, or one that is unknown, expired or revoked
@@ -35,15 +38,20 @@ SquinneyError
 ├── Conflict                 the state of the stored data does not allow it
 │   ├── Cycle                a node of a tree would become its own descendant
 │   ├── NotPrepared          an index that the operation needs is missing; `squinney.prepare` creates it
+│   ├── NotOurs              a collection of a declared name exists that Squinney did not make
+│   ├── FormerNames          an older version made the database; `squinney migrate` renames its collections
 │   ├── EditConflict         another edit came first; has their version, yours and the base
 │   ├── Unreadable           a stored document does not match its type, or is newer than this program
 │   ├── AlreadyExists        a document with the same id or unique value exists
+│   ├── SlugTaken            another category, or another child of the parent, has that slug
 │   ├── Busy                 another operation holds a document; try again
 │   ├── KeyReused            the idempotency key was already used with other arguments
+│   ├── StillRunning         an operation with the same key is still running
 │   ├── Stale                the plan was made from a document that has changed since
-│   ├── StillRunning         an operation with the same idempotency key is still running
 │   ├── CampaignEnded        ads
 │   ├── CampaignTaken        ads
+│   ├── FundedEnough         ads: more money than the total budget of a campaign
+│   ├── ReviewChanged        ads: an ad was changed after an editor had read it
 │   ├── ServeExpired         ads: a beacon arrived too late
 │   ├── UnitTaken            ads
 │   ├── Frozen               analytics
@@ -52,15 +60,15 @@ SquinneyError
 │   ├── CartClosed           commerce
 │   ├── CartEmpty            commerce
 │   ├── CategoryNotEmpty     commerce
+│   ├── CheckoutRunning      commerce: another checkout of the cart is running
 │   ├── InadequateInventory  commerce
 │   ├── OrderFixed           commerce
 │   ├── PaymentDeclined      commerce
+│   ├── PaymentNeedsAction   commerce: the buyer would have to confirm the payment
 │   ├── PaymentRefunded      commerce
 │   ├── ProductReserved      commerce
-│   ├── SlugTaken            commerce: another category has that slug
 │   ├── WrongCurrency        commerce
 │   ├── NotEmpty             content: a node still has children
-│   ├── SlugTaken            content: the parent has another node with that slug
 │   ├── StrategyCannot       content: the storage strategy of a discussion does not support this
 │   ├── UploadLost           content: an upload made no progress for too long
 │   ├── InUse                game: the item is worn or wielded
@@ -80,9 +88,8 @@ SquinneyError
 ├── LimitReached             a size, depth or rate limit is reached
 │   ├── TooManyRequests      too many requests in a short time; says how long to wait
 │   │   ├── RateLimited      http: too many requests
-│   │   ├── TooFast          game: a player does too much in a minute
-│   │   ├── TooManyTries     identity: too many attempts to sign in
-│   │   └── TooFast          social: too many posts, comments or circles in a minute
+│   │   ├── TooFast          somebody does too much within a minute: plays, or writes
+│   │   └── TooManyTries     identity: too many attempts to sign in
 │   ├── CartLimit            commerce
 │   ├── DepthLimit           commerce
 │   ├── OrderLimit           commerce
@@ -93,12 +100,13 @@ SquinneyError
 │   └── SocialLimit          social
 └── Unavailable              MongoDB is unreachable or slow, or the process is overloaded; the outcome may be unknown
     ├── NoServer             the embedded MongoDB cannot run here; says what to do
+    ├── TimedOut             the deadline of a two-phase run passed; nothing was changed
     ├── SnapshotTooOld       a check of stored data takes longer than the server keeps snapshots
-    ├── TimedOut             the deadline passed; nothing was changed
-    └── PaymentUnsettled     commerce: the payment provider did not respond
+    └── PaymentUnsettled     commerce: the payment provider has not reported the outcome
 
+```
 A system adds its own errors under a family, in its `errors.py`. The families map to HTTP statuses in
-`http/statuses.py` and to exit codes in `service/commands/exit_codes.py`.
+`http/statuses.py` and to exit codes in `cli/exit_codes.py`.
 """
 
 from __future__ import annotations
@@ -149,12 +157,28 @@ class NotPrepared(Conflict):
     """The database lacks an index that this operation needs."""
 
 
+class NotOurs(Conflict):
+    """The database has a collection of this name that Squinney did not make."""
+
+
+class FormerNames(Conflict):
+    """An older version made this database, under other names of collections."""
+
+
+class SlugTaken(Conflict):
+    """Another category, or another child of the same parent, has this slug."""
+
+
 class LimitReached(SquinneyError):
     """A limit is reached."""
 
 
 class TooManyRequests(LimitReached):
     """Too many requests in a short time."""
+
+
+class TooFast(TooManyRequests):
+    """The limit of actions per minute is reached."""
 
 
 class Unavailable(SquinneyError):

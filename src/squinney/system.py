@@ -10,14 +10,14 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Self
 
-from squinney.errors import SquinneyError
+from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Problem
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
+from squinney.patterns.batches import Batches
 from squinney.patterns.jobs import Job
-from squinney.patterns.migrations import Migration
-from squinney.transactions import Mode, Transactions
+from squinney.transactions import Transactions
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Proof:
     """The functions that `squinney prove` calls for a system; see `ledger/proof.py` for an example."""
 
     prepare: Callable[[Db], None]
-    work: Callable[[Db, Mode, int], None]
+    work: Callable[[Db, int], None]
     settle: Callable[[Db], Mapping[str, int]]
     progress: Callable[[Db], int]
     check: Callable[[Db], Mapping[str, str]]
@@ -36,9 +36,9 @@ class Proof:
         return cls(module.prepare, module.work, module.settle, module.progress, module.check)
 
     @staticmethod
-    def transactions(db: Db, mode: Mode) -> Transactions:
-        """Return transactions for the proof's workers, with short deadlines: killed runs are settled in seconds."""
-        return Transactions(db, mode, timeout_seconds=2, margin_seconds=0.5, tombs_for_seconds=5)
+    def transactions(db: Db) -> Transactions:
+        """Return transactions for the proof's workers, with a short time limit: none waits long for a killed one."""
+        return Transactions(db, timeout_seconds=2)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class System:
     demo: Callable[[Db], None] = lambda db: None
     figures: Callable[[Db], Mapping[str, int | str]] = lambda db: {}
     proof: Proof | None = None
-    migrations: Callable[[Db], Sequence[Migration]] = lambda db: ()
+    migrations: Callable[[Db], Sequence[Batches]] = lambda db: ()
     close: Callable[[Mapping[str, Any]], None] = lambda services: None
     path: str = ""
     name: str = field(init=False)
@@ -97,6 +97,40 @@ def module_at(name: str) -> ModuleType | None:
         if f"{name}.".startswith(f"{error.name}."):
             return None
         raise  # the module exists, but something that it imports does not
+
+
+def system_in(package: str) -> System:
+    """Return the system that a package declares: its `system.SYSTEM`.
+
+    Raises: `Invalid`.
+    """
+    module = module_at(f"{package}.system")
+    if module is None:
+        raise Invalid(
+            f"there is no module {package}.system: is the folder of {package} in PYTHONPATH?", field="systems"
+        )
+    declared = getattr(module, "SYSTEM", None)
+    if not isinstance(declared, System):
+        raise Invalid(f"{package}.system must declare SYSTEM, a squinney.system.System", field="systems")
+    if declared.package != package:
+        wrong = f"{package}.system.SYSTEM has the package {declared.package!r}; write System(__package__, ...)"
+        raise Invalid(wrong, field="systems")
+    return declared
+
+
+Part = ModuleType | System
+
+
+def system_of(part: Part) -> System:
+    """Return the system that a package such as `squinney.commerce` declares, or the system itself.
+
+    Raises: `Invalid`.
+    """
+    if isinstance(part, System):
+        return part
+    if not isinstance(part, ModuleType):
+        raise Invalid(f"give systems, such as squinney.ledger, not {part!r}", field="systems")
+    return system_in(part.__name__)
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,6 @@ async def never() -> dict[str, Any]:
     raise AssertionError
 
 
-async def within(awaited: Awaitable[Response], seconds: float = 30) -> Response:
+async def within(awaited: Awaitable[Response], seconds: float = 120) -> Response:
     """Return the response, or fail after `seconds` instead of hanging."""
     return await asyncio.wait_for(awaited, seconds)

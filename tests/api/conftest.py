@@ -10,8 +10,8 @@ from tests.plugins.shelf import Prepared
 
 from squinney import assembly
 from squinney.clock import utcnow
-from squinney.http.options import Options
-from squinney.http.visitor import SIGNED_IN, Visitor
+from squinney.http.access.visitor import SIGNED_IN, Visitor
+from squinney.http.site_options import SiteOptions
 from squinney.service.site import create_site
 
 SECRET = b"the secret of the tests, long enough"
@@ -31,7 +31,7 @@ def systems(prepared: Prepared) -> assembly.Assembled:
 @pytest.fixture
 def stranger(systems: assembly.Assembled) -> Iterator[TestClient]:
     """Return a client of the site without a key and without a session."""
-    app = create_site(systems, options=Options(secret=SECRET))
+    app = create_site(systems, options=SiteOptions(secret=SECRET))
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
 
@@ -42,7 +42,7 @@ def site(stranger: TestClient, systems: assembly.Assembled) -> TestClient:
     services = systems.services["identity"]
     _, key = services["keys"].create("tests", ["*:write"])
     admin = {"_id": "admin", "login": "admin", "name": "Admin", "role": "admin", "created_at": utcnow()}
-    systems.db["people"].insert_one(admin)
+    systems.db["identity.people"].insert_one(admin)
     token = SIGNED_IN + services["sessions"].start(admin)
     stranger.cookies.set("squinney", token)
     stranger.headers["Authorization"] = f"Bearer {key}"

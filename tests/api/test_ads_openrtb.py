@@ -174,10 +174,64 @@ def test_no_bid_is_204(site: TestClient, network: AdNetwork, change: dict[str, A
     assert (response.status_code, response.content) == (204, b"")
 
 
-def test_a_secure_placement_gets_no_image_from_an_insecure_host(site: TestClient, network: AdNetwork) -> None:
-    _place(network, {**PICTURE, "image": "http://example.com/x.png"})
+@pytest.mark.parametrize(
+    ("change", "is_secure"),
+    [
+        ({}, True),
+        ({"image": "http://example.com/x.png"}, False),
+        ({"url": "http://example.com/boots"}, False),
+        ({"url": "https://example.com/boots", "image": "https://example.com/x.png"}, True),
+    ],
+)
+def test_a_secure_placement_gets_https_only(
+    site: TestClient, network: AdNetwork, change: dict[str, str], is_secure: bool
+) -> None:
+    _place(network, {**PICTURE, **change})
     assert _bid(site, BANNER)
-    assert site.post("/api/ads/openrtb2", json=_request(imp__0__secure=1)).status_code == 204
+    secure = _request(imp__0__secure=1)
+    assert site.post("/api/ads/openrtb2", json=secure).status_code == 204, "the network's own address is not secure"
+    found = site.post("https://testserver/api/ads/openrtb2", json=secure)
+    assert found.status_code == (200 if is_secure else 204)
+
+
+@pytest.mark.parametrize(
+    ("declared", "change", "gets_bid"),
+    [
+        ({"cat": ["IAB7-39"]}, {"bcat": ["IAB25", "IAB26"]}, True),
+        ({"cat": ["IAB7-39"]}, {"bcat": ["IAB7-39"]}, False),
+        ({"cat": ["IAB7-39"]}, {"bcat": ["iab7"]}, False),
+        ({"cat": ["IAB7-39"]}, {"bcat": ["IAB7-3"]}, True),
+        ({"cat": ["IAB7-39"]}, {"bcat": ["537"], "cattax": 7}, False),
+        ({"cat": []}, {"bcat": ["IAB25"]}, False),
+        ({}, {"bcat": ["IAB25"]}, False),
+        ({}, {"bcat": []}, True),
+        ({"attr": [1, 6]}, {"imp__0__banner__battr": [3]}, True),
+        ({"attr": [1, 6]}, {"imp__0__banner__battr": [3, 6]}, False),
+        ({"attr": []}, {"imp__0__banner__battr": [3]}, True),
+        ({}, {"imp__0__banner__battr": [3]}, False),
+        ({"adomain": ["larch.example"]}, {"badv": ["larch.example"]}, False),
+        ({"adomain": ["shop.larch.example"]}, {"badv": ["LARCH.example"]}, False),
+        ({"adomain": ["larch.example"]}, {"badv": ["example.com"]}, False),  # the destination
+        ({"adomain": ["larch.example"]}, {"badv": ["arch.example"]}, True),
+        *(
+            ({"url": f"https://{written}/"}, {"badv": ["Bücher.example"]}, False)
+            for written in ("bücher.example.", "xn--bcher-kva.example", "BÜCHER%2eexample:443", "bücher。example")
+        ),
+    ],
+)
+def test_block_lists_are_respected_and_undeclared_creatives_get_no_bid(
+    site: TestClient, network: AdNetwork, declared: dict[str, Any], change: dict[str, Any], gets_bid: bool
+) -> None:
+    _place(network, {**TEXT, **declared})
+    found = site.post("/api/ads/openrtb2", json=_request(**change))
+    assert found.status_code == (200 if gets_bid else 204)
+
+
+def test_a_bid_names_what_the_creative_declares(site: TestClient, network: AdNetwork) -> None:
+    declared = {"cat": ["IAB18-4"], "attr": [1], "adomain": ["larch.example"]}
+    _place(network, {**TEXT, **declared})
+    bid = _bid(site, BANNER)
+    assert {name: bid[name] for name in declared} == declared
 
 
 @pytest.mark.parametrize(
@@ -197,9 +251,9 @@ def test_users_without_consent_are_not_remembered(
 ) -> None:
     _place(network, TEXT)
     assert _bid(site, _request(**change))
-    assert systems.db["ad_users"].count_documents({}) == 0
+    assert systems.db["ads.users"].count_documents({}) == 0
     assert _bid(site, BANNER)
-    assert systems.db["ad_users"].count_documents({"_id": "55816b39"}) == 1
+    assert systems.db["ads.users"].count_documents({"_id": "55816b39"}) == 1
 
 
 @pytest.mark.parametrize(

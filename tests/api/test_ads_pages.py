@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -11,8 +12,8 @@ from tests.api.conftest import SECRET
 from squinney import assembly
 from squinney.ads import AdNetwork
 from squinney.ads.surface import web
-from squinney.http.options import Options
-from squinney.http.visitor import SIGNED_IN, Visitor
+from squinney.http.access.visitor import SIGNED_IN, Visitor
+from squinney.http.site_options import SiteOptions
 from squinney.service.site import create_site
 
 HTML = {"Accept": "text/html"}
@@ -31,6 +32,20 @@ def _made(site: TestClient) -> None:
     assert placed.status_code == 200, placed.text
     assert "&lt;script&gt;x" in placed.text
     assert "<script>x" not in placed.text
+    assert "in review" in placed.text
+    _run(site, "larch:boots", "100")
+
+
+def _run(site: TestClient, campaign_id: str, amount: str) -> None:
+    """Approve the ads that wait, and grant money, as an admin does."""
+    queue = site.get("/ads/review", headers=HTML).text
+    fields = ("site", "zone", "unit", "review_id")
+    values = [re.findall(rf'name="{name}" value="([^"]*)"', queue) for name in fields]
+    for found in set(zip(*values, strict=True)):
+        decided = site.post("/ads/review/approve", data=dict(zip(fields, found, strict=True)), headers=HTML)
+        assert "The ad is approved." in decided.text
+    funded = site.post(f"/ads/fund/{campaign_id}", data={"amount": amount, "key": campaign_id}, headers=HTML)
+    assert "The campaign is funded." in funded.text
 
 
 def test_a_campaign_is_made_placed_paused_and_shown(site: TestClient) -> None:
@@ -56,15 +71,16 @@ def test_a_beacon_and_a_click_count_once_and_redirect_only_to_the_creative(
     totals = _network(systems).stats("larch:boots")["totals"]
     assert (totals["impressions"], totals["clicks"]) == (1, 1)
     assert site.get("/ads/click/forged", follow_redirects=False).status_code == 403
-    assert site.get(f"/ads/click/{serve_id}?url=https://evil.example", follow_redirects=False).status_code == 422
+    elsewhere = site.get(f"/ads/click/{serve_id}?url=https://evil.example", follow_redirects=False)
+    assert elsewhere.headers["location"] == "https://example.com/"
 
 
 def test_members_see_their_own_campaigns_only(site: TestClient, systems: assembly.Assembled) -> None:
     _made(site)
-    systems.db["people"].update_one({"_id": "admin"}, {"$set": {"role": "member"}})
-    systems.db["ad_campaigns"].update_one({"_id": "larch:boots"}, {"$set": {"owner": "another"}})
+    systems.db["identity.people"].update_one({"_id": "admin"}, {"$set": {"role": "member"}})
+    systems.db["ads.campaigns"].update_one({"_id": "larch:boots"}, {"$set": {"owner": "another"}})
     services = systems.services["identity"]
-    token = SIGNED_IN + services["sessions"].start(systems.db["people"].find_one({"_id": "admin"}))
+    token = SIGNED_IN + services["sessions"].start(systems.db["identity.people"].find_one({"_id": "admin"}))
     site.cookies.set("squinney", token)
     site.headers["X-CSRF-Token"] = Visitor(SECRET, token).csrf
     assert "larch:boots" not in site.get("/ads", headers=HTML).text
@@ -80,6 +96,7 @@ def test_the_console_shows_today_and_click_rates(site: TestClient, systems: asse
     site.post("/ads/campaigns", data=form, headers=HTML)
     ad = {"site": "news", "zone": "top", "unit": "u", "title": "t", "url": "https://example.com/"}
     site.post("/ads/place/a", data=ad, headers=HTML)
+    _run(site, "a", "100")
     network = _network(systems)
     network.click(network.choose("news", "top")[0].serve_id)
     page = site.get("/ads/campaigns/a", headers=HTML).text
@@ -138,7 +155,7 @@ def test_a_members_campaign_has_a_bounded_number_of_ads(
     site: TestClient, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _made(site)
-    monkeypatch.setattr(web, "MOST_OWN_ADS", 1)
+    monkeypatch.setattr(web, "MAX_OWN_ADS", 1)
     monkeypatch.setattr(web, "is_admin", lambda request: False)
     ad = {"site": "news", "zone": "top", "unit": "u", "title": "New", "url": "/shop"}
     assert site.post("/ads/place/larch:boots", data=ad, headers=HTML).status_code == 200  # the ad exists already
@@ -164,7 +181,7 @@ def test_the_console_shows_hits_of_caps(site: TestClient, systems: assembly.Asse
 def test_a_member_has_a_bounded_number_of_campaigns(
     site: TestClient, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web, "MOST_OWN", 1)
+    monkeypatch.setattr(web, "MAX_OWN", 1)
     monkeypatch.setattr(web, "is_admin", lambda request: False)
     _made(site)
     form = {"name": "second", "advertiser": "Larch", "model": "cpm", "bid": "1", "total": "1"}
@@ -175,7 +192,7 @@ def test_a_member_has_a_bounded_number_of_campaigns(
 
 def test_requests_from_one_address_are_limited_without_affecting_others(systems: assembly.Assembled) -> None:
     limited = create_site(
-        systems, options=Options(secret=SECRET, rate_per_address=1e-9)
+        systems, options=SiteOptions(secret=SECRET, rate_per_address=1e-9)
     )  # one request, and then none for a long time
 
     def status(address: str, path: str) -> int:

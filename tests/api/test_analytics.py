@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from squinney import assembly
 from squinney.analytics import EventLog, Hits, Rollups, feed_hits, page_bytes, verify
 from squinney.clock import utcnow
-from squinney.mongo.connect import seconds_left
+from squinney.mongo.deadlines import seconds_left
 
 DAY = {"start": "2026-03-29T00:00:00+01:00", "end": "2026-03-30T00:00:00+02:00"}
 EVENT = {"time": "2026-03-29T12:00:00+02:00", "host": "h", "path": "/<b>", "status": 200, "bytes": 10}
@@ -121,7 +121,7 @@ def test_one_sites_page_shows_no_bytes_of_another(site: TestClient, systems: ass
 
     def shown(name: str) -> list[str]:
         asked = {"site": name, "page": "/p", "days": 1, "until": "2026-03-29T13:00:00Z"}
-        return re.findall(r"(\S+) bytes in (\d+) requests", site.get("/analytics", params=asked).text)
+        return re.findall(r"(\S+) bytes in (\d+) requests", site.get("/analytics/hits", params=asked).text)
 
     assert (shown("ours.example"), shown("theirs.example")) == ([("70", "1")], [("4k", "1")])
     assert (shown(""), shown("nobody.example")) == ([("9", "1")], [])
@@ -153,7 +153,7 @@ def test_a_bad_request_gives_one_problem(site: TestClient, path: str, parameters
 def test_the_page_shows_everything_and_its_charts_are_updated(site: TestClient, systems: assembly.Assembled) -> None:
     hits = systems.services["analytics"]["hits"]
     hits.record("s", "/<b>", utcnow(), 3)
-    page = site.get("/analytics", headers={"accept": "text/html"})
+    page = site.get("/analytics/hits", headers={"accept": "text/html"})
     assert page.status_code == 200
     for title in ("last hour, by minute", "last day, by hour", "last 30 days", "last 12 months", "Top pages", "Status"):
         assert title in page.text
@@ -178,7 +178,7 @@ def test_each_chart_has_as_many_bars_as_it_says(site: TestClient, until: str, ti
 
 @pytest.mark.parametrize("until", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
 def test_the_first_and_last_years_are_accepted(site: TestClient, until: str) -> None:
-    assert site.get("/analytics", params={"until": until, "days": 3_660}).status_code == 422
+    assert site.get("/analytics/hits", params={"until": until, "days": 3_660}).status_code == 422
     asked = {"start": until, "end": until.replace("01T", "02T").replace("59Z", "59.9Z"), "page": "/"}
     for path in ("series", "series.csv", "events", "events/by-day-and-path", "events/by-status", "rollups/daily?key=a"):
         assert site.get(f"/api/analytics/{path}", params=asked).status_code in (200, 422), path
@@ -188,27 +188,27 @@ def test_a_page_without_a_name_can_be_chosen(site: TestClient, systems: assembly
     hits = systems.services["analytics"]["hits"]
     hits.record("s", "", utcnow(), 2)
     hits.record("s", "/p", utcnow(), 3)
-    assert "last hour, by minute, /p: 3 in all" in site.get("/analytics", params={"site": "s"}).text
+    assert "last hour, by minute, all pages: 5 in all" in site.get("/analytics/hits", params={"site": "s"}).text
     link = re.search(r'href="([^"]+)">\(empty\)', site.get("/analytics/top", params={"site": "s"}).text)
     assert link is not None
-    assert "last hour, by minute, : 2 in all" in site.get(html.unescape(link[1])).text
+    assert "last hour, by minute, the page without a name: 2 in all" in site.get(html.unescape(link[1])).text
 
 
 def test_a_site_without_hits_stays_chosen(site: TestClient, systems: assembly.Assembled) -> None:
     systems.services["analytics"]["hits"].record("s", "/", utcnow())
-    assert '<option value="t" selected>t</option>' in site.get("/analytics", params={"site": "t"}).text
-    assert '<option value="s" selected>s</option>' in site.get("/analytics").text
+    assert '<option value="t" selected>t</option>' in site.get("/analytics/hits", params={"site": "t"}).text
+    assert '<option value="s" selected>s</option>' in site.get("/analytics/hits").text
 
 
 def test_an_old_log_is_found_from_the_page(site: TestClient, systems: assembly.Assembled) -> None:
     line = '203.0.113.7 - - [17/May/2015:12:00:00 +0000] "GET /p HTTP/1.1" 200 70 "-" "-"\n'
     imported = EventLog(systems.db).import_file(io.BytesIO(line.encode()), site="old")
     feed_hits(systems.db, imported.source["_id"])
-    page = site.get("/analytics")
+    page = site.get("/analytics/hits")
     assert "2015-05-18" in page.text
-    then = site.get("/analytics", params={"site": "old", "until": "2015-05-18T00:00:00Z"})
+    then = site.get("/analytics/hits", params={"site": "old", "until": "2015-05-18T00:00:00Z"})
     assert "/p, by" not in then.text
-    assert "last day, by hour, /p: 1 in all" in then.text
+    assert "last day, by hour, all pages: 1 in all" in then.text
     assert "data-live" not in then.text
 
 

@@ -119,11 +119,11 @@ def test_products_and_facets(site: TestClient, systems: assembly.Assembled, chan
     slugs: list[str] = []
     for number in range(30):
         slugs.append(services["categories"].add(f"C {number}", parent=chance.choice([None, *slugs[-8:]]))["slug"])
-    ids = {category["_id"]: category["slug"] for category in db["categories"].find()}
+    ids = {category["_id"]: category["slug"] for category in db["commerce.categories"].find()}
     for product in random_products(chance, list(ids), a_tenth_of(1_000)):
         services["catalog"].add(product)
-    stored = list(db["products"].find())
-    categories = list(db["categories"].find())
+    stored = list(db["commerce.products"].find())
+    categories = list(db["commerce.categories"].find())
     for product in stored:
         pricing = product["pricing"]
         assert pricing["savings"] == max(0, pricing["list"] - pricing["retail"])
@@ -223,13 +223,13 @@ def test_carts_orders_and_stock(site: TestClient, systems: assembly.Assembled, c
 def _check_stock(site: TestClient, systems: assembly.Assembled) -> None:
     db = systems.db
     moved: dict[str, Counter[str]] = defaultdict(Counter)
-    for movement in db["movements"].find():
+    for movement in db["commerce.movements"].find():
         moved[movement["sku"]][movement["kind"]] += movement["qty"]
     in_carts: Counter[str] = Counter()
-    for cart in db["carts"].find({"status": {"$in": ["active", "pending"]}}):
+    for cart in db["commerce.carts"].find({"status": {"$in": ["active", "pending"]}}):
         in_carts.update({line["sku"]: line["qty"] for line in cart["items"]})
     ordered: Counter[str] = Counter()
-    for order in db["orders"].find({"status": "placed"}):
+    for order in db["commerce.orders"].find({"status": "placed"}):
         ordered.update({line["sku"]: line["qty"] for line in order["items"]})
     page = site.get("/shop/admin", headers={"Accept": "text/html"}).text
     for sku in moved:
@@ -245,7 +245,7 @@ def _check_stock(site: TestClient, systems: assembly.Assembled) -> None:
 
 
 def _check_orders(site: TestClient, systems: assembly.Assembled) -> None:
-    stored = {order["_id"]: order for order in systems.db["orders"].find()}
+    stored = {order["_id"]: order for order in systems.db["commerce.orders"].find()}
     assert stored
     assert {order["id"] for order in everything(site, "/api/commerce/orders")} == stored.keys()
     newest = sorted(stored.values(), key=lambda order: (order["placed_at"], order["_id"]), reverse=True)
@@ -254,9 +254,9 @@ def _check_orders(site: TestClient, systems: assembly.Assembled) -> None:
     for order_id, order in stored.items():
         total = sum(line["price"] * line["qty"] for line in order["items"])
         assert site.get(f"/api/commerce/orders/{order_id}").json()["total"] == total
-        payment = systems.db["payments"].find_one({"_id": order["payment_id"]})
+        payment = systems.db["commerce.payments"].find_one({"_id": order["payment_id"]})
         assert (payment["amount"], payment["currency"]) == (total, order["currency"])
-        charge = systems.db["test_charges"].find_one({"_id": order["payment_id"]})
+        charge = systems.db["commerce.test_charges"].find_one({"_id": order["payment_id"]})
         if total:
             assert charge["state"] == ("captured" if order["status"] == "placed" else "refunded")
     for order in newest[:10]:
@@ -282,7 +282,7 @@ def test_balances_and_statements(site: TestClient, systems: assembly.Assembled, 
         with suppress(InsufficientFunds):
             ledger.transfer(src, dst, chance.choice([1, 999, chance.randrange(1, 10**6)]))
     entries: dict[str, list[Any]] = defaultdict(list)
-    for entry in db["entries"].find():
+    for entry in db["ledger.entries"].find():
         entries[entry["account_id"]].append(entry)
     for currency, several in accounts.items():
         for account_id in several:
@@ -351,7 +351,7 @@ def test_hits(site: TestClient, systems: assembly.Assembled, chance: random.Rand
     assert site.get("/api/analytics/top", params=bounds).json() == [
         {"page": page, "hits": hits} for page, hits in top.most_common()
     ]
-    page = site.get("/analytics", params={"site": "s", "until": END.isoformat(), "days": 300}).text
+    page = site.get("/analytics/hits", params={"site": "s", "until": END.isoformat(), "days": 300}).text
     assert f"{sum(count for at, _, count in counted):,}" in page
 
 
@@ -381,7 +381,7 @@ def test_events_rollups_and_visits(site: TestClient, systems: assembly.Assembled
     assert {(row["day"][:10], row["path"]): row["count"] for row in rows} == days
     for zone in ZONES if IN_FULL else ZONES[:1]:
         name = f"rollups_{zone.rpartition('/')[2].lower()}"
-        rollups = Rollups(db, "events", "path", "bytes", "time", zone, name=name, finest="quarter")
+        rollups = Rollups(db, "analytics.events", "path", "bytes", "time", zone, name=name, finest="quarter")
         rollups.run()
         for level, unit in (("daily", "day"), ("weekly", "week"), ("monthly", "month"), ("yearly", "year")):
             groups: dict[Any, list[int]] = defaultdict(list)
@@ -409,5 +409,5 @@ def test_events_rollups_and_visits(site: TestClient, systems: assembly.Assembled
                 visit = []
             if at:
                 visit.append(at)
-    kept = db["visit_sessions"].find({"length": {"$exists": True}})
+    kept = db["analytics.visit_sessions"].find({"length": {"$exists": True}})
     assert Counter((v["ts"], v["length"], v["requests"]) for v in kept) == brute

@@ -133,7 +133,7 @@ def test_a_refund_at_the_provider_is_reported(shop: TestClient, systems: Assembl
     ok(shop.post(f"{API}/carts/{cart}/items", json={"sku": "a", "qty": 2}))
     ok(shop.post(f"{API}/carts/{cart}/checkout", headers=ONCE))
     assert ok(shop.post(f"{API}/payments/{cart}:1/settle"))["state"] == "captured"
-    systems.db["test_charges"].update_one({}, {"$set": {"state": "refunded"}})
+    systems.db["commerce.test_charges"].update_one({}, {"$set": {"state": "refunded"}})
     assert ok(shop.post(f"{API}/payments/{cart}:1/settle"))["state"] == "refunded"
     assert ok(shop.get(f"{API}/orders/{cart}"))["status"] == "cancelled"
     assert refused(shop.post(f"{API}/payments/nothing:1/settle")) == (404, "unknown-payment")

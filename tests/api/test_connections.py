@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
-from squinney.service.connections import MOST_HEADER_BYTES, HeaderLimitProtocol
+from squinney.service.connections import MAX_HEADER_BYTES, HeaderLimitProtocol
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 3\r\n\r\n"
 Dialogue = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bytes]]
@@ -72,7 +72,7 @@ def test_a_connection_with_slow_headers_is_closed() -> None:
 
 def test_endless_headers_are_refused() -> None:
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-        writer.write(b"GET / HTTP/1.1\r\nX: " + b"x" * (MOST_HEADER_BYTES - 100))
+        writer.write(b"GET / HTTP/1.1\r\nX: " + b"x" * (MAX_HEADER_BYTES - 100))
         await asyncio.sleep(0.1)
         writer.write(b"x" * 200)
         return await reader.read()

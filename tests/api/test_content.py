@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,12 +16,12 @@ from tests.systems.content.test_render import dangers
 from tests.systems.content.vectors import XSS
 
 from squinney import assembly
-from squinney.content.nodes import render
-from squinney.content.nodes.documents import MOST_TEXT
-from squinney.http.options import Options
+from squinney.content.documents import MAX_TEXT_LENGTH
+from squinney.content.markup import render
+from squinney.http.site_options import SiteOptions
 from squinney.mongo.embedded import Embedded
 from squinney.service.site import create_site
-from squinney.testing.commands import watched
+from squinney.testing.server_commands import watched
 
 AUTHOR = {"id": "ada", "name": "Ada"}
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -36,14 +37,14 @@ def create(site: TestClient, slug: str, parent_id: str | None = None, **more: An
 
 def test_a_long_text_in_any_writing_system_is_accepted(site: TestClient) -> None:
     node = create(site, "long")
-    text = "\u4e2d" * MOST_TEXT
+    text = "\u4e2d" * MAX_TEXT_LENGTH
     edited = site.patch(f"/api/content/nodes/{node['id']}", json={"nonce": node["nonce"], "detail": {"text": text}})
     assert edited.json()["detail"]["text"] == text
     form = {"nonce": edited.json()["nonce"], "session": "s", "title": "Long", "text": text[1:]}
     assert site.post(f"/site/-/edit/{node['id']}", data=form, follow_redirects=False).status_code == 303
     stored = site.get(f"/api/content/nodes/{node['id']}").json()
     assert stored["detail"]["text"] == text[1:]
-    lines = {**form, "nonce": stored["nonce"], "text": ("x" * 49 + "\r\n") * (MOST_TEXT // 50)}
+    lines = {**form, "nonce": stored["nonce"], "text": ("x" * 49 + "\r\n") * (MAX_TEXT_LENGTH // 50)}
     assert site.post(f"/site/-/edit/{node['id']}", data=lines, follow_redirects=False).status_code == 303
 
 
@@ -100,7 +101,7 @@ def test_a_persons_comments_take_as_many_queries_on_one_node_as_on_many(
 ) -> None:
     folder = create(site, "folder", type="folder", published=THEN)
     with watched(mongod.uri, systems.db.name) as (db, commands):
-        again = TestClient(create_site(assembly.assemble(db), options=Options(secret=SECRET)), headers=site.headers)
+        again = TestClient(create_site(assembly.assemble(db), options=SiteOptions(secret=SECRET)), headers=site.headers)
         taken = []
         for number in range(4):
             node = create(site, f"page-{number}", folder["id"], published=THEN)
@@ -117,7 +118,7 @@ def test_head_is_get_without_the_body(site: TestClient) -> None:
     query = {"slug": "pic", "author_id": "ada", "author_name": "Ada"}
     photo = site.post("/api/content/assets", params=query, content=jpeg()).json()
     for path in (f"/api/content/assets/{photo['id']}", f"/api/content/nodes/{photo['id']}", "/site", "/healthz"):
-        head, whole = site.head(path), site.get(path)
+        head, whole = (ask(path, headers={"Accept-Encoding": "identity"}) for ask in (site.head, site.get))
         assert (head.status_code, head.content) == (200, b"")
         assert head.headers["content-length"] == whole.headers["content-length"] == str(len(whole.content))
     counted = [line for line in site.get("/metrics").text.splitlines() if 'method="HEAD"' in line]
@@ -214,6 +215,30 @@ def test_an_asset_supports_conditional_and_range_requests(site: TestClient) -> N
 def test_an_upload_that_is_not_a_photo_is_refused(site: TestClient, body: bytes) -> None:
     response = upload(site, body)
     assert (response.status_code, response.json()["code"]) == (422, "bad-media")
+
+
+def test_a_truncated_photo_is_refused_without_a_word_of_the_decoder(site: TestClient) -> None:
+    for size in (20, 100, 300, 600):
+        response = upload(site, jpeg()[:size])
+        assert (response.status_code, response.json()["code"]) == (422, "bad-media")
+        assert response.json()["detail"] == "the image is broken or truncated"
+
+
+def test_a_hidden_page_looks_like_a_missing_one(stranger: TestClient, site: TestClient) -> None:
+    hidden = create(site, "hidden", type="folder", published=THEN)
+    site.put(f"/api/content/nodes/{hidden['id']}/access", json={"access": {"read": [], "edit": ["role:admin"]}})
+    create(site, "below", hidden["id"], published=THEN)
+    create(site, "draft")
+    visitor, behalf = TestClient(site.app), {"On-Behalf-Of": "bob"}
+    for path in ("hidden", "draft", "hidden/below", "hidden/missing"):
+        missing = path.replace("hidden", "xxxxxx").replace("draft", "xxxxx")
+        for accept in ("text/html", "application/json"):
+            pages = [visitor.get(f"/site/{one}", headers={"Accept": accept}) for one in (path, missing)]
+            assert [page.status_code for page in pages] == [404, 404]
+            seen, absent = (re.sub(r'name="csrf" (value|content)="[^"]+"', "", page.text) for page in pages)
+            assert seen.replace(path, missing) == absent, path
+        answers = [site.get("/api/content/by-path", params={"path": one}, headers=behalf) for one in (path, missing)]
+        assert answers[0].text.replace(path, missing) == answers[1].text
 
 
 def test_feeds_are_valid_and_support_304(site: TestClient) -> None:

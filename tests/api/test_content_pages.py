@@ -16,9 +16,12 @@ from tests.systems.content.pictures import jpeg
 from tests.systems.content.vectors import XSS
 
 from squinney import assembly
+from squinney.clock import utcnow
 from squinney.content import demo
-from squinney.content.nodes import merging, render
+from squinney.content.markup import render
+from squinney.content.nodes import merging
 from squinney.errors import Unavailable
+from squinney.http.access.visitor import SIGNED_IN
 from squinney.mongo.schema import Document
 from squinney.testing.emptying import non_empty
 
@@ -271,6 +274,25 @@ def test_a_merge_with_conflicts_is_not_saved(pages: TestClient) -> None:
     assert pages.post(f"/site/-/edit/{node['id']}", data=decided, follow_redirects=False).status_code == 303
 
 
+def test_a_merge_that_is_not_finished_still_shows_both_versions(pages: TestClient) -> None:
+    new_page(pages, text="first\n\nmiddle\n")
+    node_id = pages.get("/api/content/by-path", params={"path": "/mine"}).json()["id"]
+    ada, ben = (pages.get(f"/site/-/edit/{node_id}").text for _ in range(2))
+    form = {"nonce": field(ada, "nonce"), "session": field(ada, "session"), "title": "Mine", "text": "ADA\n\nmiddle\n"}
+    pages.post(f"/site/-/edit/{node_id}", data=form)
+    form = {"nonce": field(ben, "nonce"), "session": field(ben, "session"), "title": "Mine", "text": "BEN\n\nmiddle\n"}
+    merging_page = pages.post(f"/site/-/edit/{node_id}", data=form).text
+    names = ("nonce", "session", "mine", "opened")
+    unfinished = {name: field(merging_page, name) for name in names} | {"title": "Mine"}
+    unfinished["text"] = merging.merge("first\n", "BEN\n", "ADA\n").text + "more of mine\n"
+    refused = pages.post(f"/site/-/edit/{node_id}", data=unfinished)
+    assert refused.status_code == 422
+    for shown in ("still has both versions", "They changed", "You changed", "more of mine", "BEN", "ADA"):
+        assert shown in refused.text, shown
+    again = {name: field(refused.text, name) for name in names} | {"title": "Mine", "text": "BEN and ADA\n"}
+    assert "BEN and ADA" in pages.post(f"/site/-/edit/{node_id}", data=again).text
+
+
 def test_a_link_to_a_deleted_comment_shows_the_article(pages: TestClient) -> None:
     new_page(pages)
     node_id = pages.get("/api/content/by-path", params={"path": "/mine"}).json()["id"]
@@ -345,12 +367,31 @@ def test_a_moved_page_is_found_by_its_old_address(pages: TestClient) -> None:
 def test_an_upload_is_a_request_body(pages: TestClient) -> None:
     gallery = pages.get("/api/content/by-path", params={"path": "/gallery"}).json()["id"]
     sent = pages.post("/site/-/upload", params={"parent": gallery, "slug": "new", "title": "New"}, content=jpeg())
-    assert (sent.status_code, sent.json()) == (201, {"url": "/site/gallery/new"})
+    assert (sent.status_code, sent.json()["url"]) == (201, "/site/gallery/new")
+    assert pages.get(sent.json()["asset"]).headers["content-type"] == "image/jpeg"
+    assert f'data-gallery="{gallery}"' in pages.get("/site/-/new").text
     assert pages.get("/site/gallery/new").status_code == 200
     bad = pages.post(
         "/site/-/upload", params={"parent": gallery, "slug": "bad"}, content=b"<svg>", headers={"Accept": "*/*"}
     )
     assert (bad.status_code, bad.json()["code"]) == (422, "bad-media")
+
+
+def test_a_file_is_uploaded_and_replaced_without_scripts(pages: TestClient) -> None:
+    gallery = pages.get("/api/content/by-path", params={"path": "/gallery"}).json()["id"]
+    form = pages.get(f"/site/-/upload?parent={gallery}").text
+    assert f'method="post" enctype="multipart/form-data" action="/site/-/upload?parent={gallery}"' in form
+    sent = {"files": {"file": ("boat.jpg", jpeg(), "image/jpeg")}, "follow_redirects": False}
+    typed = {"title": "A boat", "slug": "", "alt": "a boat", "type": "photo", "when": "now"}
+    done = pages.post(f"/site/-/upload?parent={gallery}", data=typed, **sent)
+    assert (done.status_code, done.headers["location"]) == (303, "/site/gallery/a-boat")
+    page = pages.get("/site/gallery/a-boat").text
+    assert 'alt="a boat"' in page
+    action = re.search(r'action="(/site/-/replace/[^"]*)"', page)
+    assert action
+    assert pages.post(html.unescape(action[1]), **sent).status_code == 303
+    wrong = pages.post(f"/site/-/upload?parent={gallery}", data={"type": "poem"}, **sent)
+    assert wrong.status_code == 422
 
 
 def test_nothing_typed_comes_out_as_markup(pages: TestClient) -> None:
@@ -370,7 +411,7 @@ def test_a_page_without_a_slug_gets_one_from_its_title(pages: TestClient) -> Non
     assert new_page(pages, slug="", title="Crème & more").url.path == "/site/creme-more"
     gallery = pages.get("/api/content/by-path", params={"path": "/gallery"}).json()["id"]
     sent = pages.post("/site/-/upload", params={"parent": gallery, "slug": "", "title": "A Fox"}, content=jpeg())
-    assert sent.json() == {"url": "/site/gallery/a-fox"}
+    assert sent.json()["url"] == "/site/gallery/a-fox"
     assert pages.post("/site/-/upload", params={"parent": gallery}, content=jpeg()).status_code == 422
 
 
@@ -389,8 +430,8 @@ def test_a_typed_time_is_never_ignored(pages: TestClient) -> None:
 
 def test_a_scheduled_page_shows_its_time(pages: TestClient) -> None:
     new_page(pages, when="at", at="2099-01-01T10:00")
-    assert "scheduled for <time" in pages.get("/site/mine").text
-    assert "scheduled for <time" in pages.get("/site").text
+    assert "scheduled, <time" in pages.get("/site/mine").text
+    assert "scheduled, <time" in pages.get("/site").text
     new_page(pages, slug="shown")
     assert "scheduled" not in pages.get("/site/shown").text
 
@@ -532,7 +573,7 @@ def test_a_comparison_has_all_lines_of_both(before: list[int], after: list[int],
     """This holds even if only few pairs are searched."""
     texts = ["\n".join(map(str, numbers)) for numbers in (before, after)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merging, "MOST_PAIRS", most)
+        patch.setattr(merging, "MAX_PAIRS", most)
         found = merging.compare(*texts)
         merged = merging.merge(texts[0], texts[1], texts[0])
     assert [line.text for line in found if line.kind != "added"] == [str(number) for number in before]
@@ -557,3 +598,26 @@ def test_a_comment_that_is_refused_is_shown_as_it_was_typed(pages: TestClient) -
     refused = pages.post(f"/site/-/comments/{node_id}/edit", data={"slug": mine["slug"], "text": "x" * 30_000})
     assert (refused.status_code, "xxx</textarea>" in refused.text) == (422, True)
     assert field(refused.text, "slug") == mine["slug"]
+
+
+def test_an_entry_that_begins_with_a_picture_of_the_site_shows_it_in_the_list(
+    site: TestClient, systems: assembly.Assembled
+) -> None:
+    nodes = systems.services["content"]["nodes"]
+    author = {"_id": "ann", "name": "Ann"}
+    blog = nodes.create(None, "b", "blog", "B", author, published=utcnow())
+    for slug, text in (
+        ("own", "![A](/site/-/asset/abc)\n\nText"),
+        ("other", "![A](https://elsewhere.example/a.png)\n\nText"),
+        ("none", "Text ![A](/site/-/asset/def)"),
+    ):
+        nodes.create(blog, slug, "blog-entry", slug, author, {"text": text}, published=utcnow())
+    page = site.get("/site/b", headers={"Accept": "text/html"}).text
+    assert re.findall(r'class="lead" src="([^"]+)"', page) == ["/site/-/asset/abc"]
+
+
+def test_the_editor_is_offered_to_those_who_may_save(pages: TestClient, systems: assembly.Assembled) -> None:
+    systems.db["identity.people"].update_one({"_id": "admin"}, {"$set": {"role": "member"}})
+    person = systems.db["identity.people"].find_one({"_id": "admin"})
+    pages.cookies.set("squinney", SIGNED_IN + systems.services["identity"]["sessions"].start(person))
+    assert pages.get("/site/-/new").status_code == 403

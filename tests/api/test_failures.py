@@ -19,8 +19,9 @@ from tests.racing import at_once
 
 from squinney import assembly
 from squinney.errors import Unavailable
-from squinney.http.options import Options
-from squinney.service import logs, openapi
+from squinney.http.site_options import SiteOptions
+from squinney.service import openapi
+from squinney.service.observing import logs
 from squinney.service.site import create_site
 
 SECRET = b"the secret of the tests, long enough"
@@ -32,7 +33,7 @@ def app(systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch) -> Any:
         raise RuntimeError("an internal secret")
 
     monkeypatch.setattr(type(systems.services["ledger"]["accounts"]), "all", broken)
-    return create_site(systems, options=Options(secret=SECRET))
+    return create_site(systems, options=SiteOptions(secret=SECRET))
 
 
 def key_of(systems: assembly.Assembled) -> dict[str, str]:
@@ -75,7 +76,7 @@ def test_an_internal_error_gives_one_log_line_one_count_and_one_id(app: Any, sys
 
 
 def test_a_page_that_fails_shows_the_id_and_nothing_else(systems: assembly.Assembled) -> None:
-    app = create_site(systems, options=Options(secret=SECRET))
+    app = create_site(systems, options=SiteOptions(secret=SECRET))
     app.router.routes.insert(0, _route("/broken", _broken))
     with TestClient(app) as client:
         page = client.get("/broken", headers={"Accept": "text/html"})
@@ -92,7 +93,7 @@ def test_a_failure_during_a_response_leaves_it_incomplete(systems: assembly.Asse
         yield b"half"
         raise RuntimeError("an internal secret")
 
-    app = create_site(systems, options=Options(secret=SECRET))
+    app = create_site(systems, options=SiteOptions(secret=SECRET))
     app.router.routes.insert(0, _route("/half", lambda: StreamingResponse(pieces())))
     response = asyncio.run(call(app, "GET", "/half"))
     assert response.body == b"half"
@@ -130,7 +131,7 @@ def test_a_503_page_explains_the_cause(
         raise error
 
     monkeypatch.setattr(type(systems.services["commerce"]["orders"]), "get", away)
-    app = create_site(systems, options=Options(secret=SECRET))
+    app = create_site(systems, options=SiteOptions(secret=SECRET))
     with TestClient(app) as client:
         page = client.get("/shop/orders/x", headers={"Accept": "text/html"})
     assert (page.status_code, "retry-after" in page.headers) == (503, True)
@@ -138,7 +139,7 @@ def test_a_503_page_explains_the_cause(
 
 
 def test_building_the_openapi_document_does_not_block_the_event_loop(systems: assembly.Assembled) -> None:
-    app = create_site(systems, options=Options(secret=SECRET))
+    app = create_site(systems, options=SiteOptions(secret=SECRET))
     makers = []
 
     def make() -> dict[str, Any]:
@@ -157,7 +158,7 @@ def test_building_the_openapi_document_does_not_block_the_event_loop(systems: as
 
 
 def test_the_openapi_document_is_built_once(systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = create_site(systems, options=Options(secret=SECRET))
+    app = create_site(systems, options=SiteOptions(secret=SECRET))
     made = []
 
     def slowly(**_: Any) -> dict[str, Any]:

@@ -40,6 +40,29 @@ def test_a_repeated_transfer_with_the_same_key_happens_once(site: TestClient) ->
     assert site.get(f"/api/ledger/accounts/{ben}").json()["balance"] == 10
 
 
+def test_many_transfers_have_an_outcome_each(site: TestClient) -> None:
+    ada, ben = opened(site, 10), opened(site)
+    body = {"transfers": [{"src": ada, "dst": ben, "amount": amount} for amount in (7, 4, 3)]}
+    done = site.post("/api/ledger/transfers/batch", json=body, headers={"Idempotency-Key": "k"})
+    assert done.status_code == 200
+    first, second, third = done.json()["outcomes"]
+    assert (first["transfer"]["amount"], first["refused"], third["transfer"]["amount"]) == (7, None, 3)
+    assert second["transfer"] is None
+    assert second["refused"]["code"] == "insufficient-funds"
+    assert second["refused"]["details"] == {"account_id": ada}
+    again = site.post("/api/ledger/transfers/batch", json=body, headers={"Idempotency-Key": "k"})
+    assert again.json() == done.json()
+    assert site.get(f"/api/ledger/accounts/{ben}").json()["balance"] == 10
+
+
+def test_too_many_or_bad_transfers_are_refused_at_once(site: TestClient) -> None:
+    ada, ben = opened(site, 10), opened(site)
+    good = {"src": ada, "dst": ben, "amount": 1}
+    for transfers in ([good] * 1_001, [good, {**good, "dst": ada}], [good, {**good, "amount": 0}]):
+        assert site.post("/api/ledger/transfers/batch", json={"transfers": transfers}).status_code == 422
+    assert site.get(f"/api/ledger/accounts/{ben}").json()["balance"] == 0
+
+
 def test_an_error_is_a_problem_with_a_code(site: TestClient) -> None:
     ada, ben = opened(site, 5), opened(site)
     refused = site.post("/api/ledger/transfers", json={"src": ada, "dst": ben, "amount": 6})

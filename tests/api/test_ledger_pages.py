@@ -9,8 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from squinney import assembly
-from squinney.http.options import Options
-from squinney.http.visitor import SIGNED_IN, Visitor
+from squinney.http.access.visitor import SIGNED_IN, Visitor
+from squinney.http.site_options import SiteOptions
 from squinney.ledger import Accounts
 from squinney.service.site import create_site
 
@@ -23,9 +23,9 @@ class Person:
 
     def __init__(self, systems: assembly.Assembled, name: str, role: str = "member") -> None:
         person = {"_id": name, "login": name, "name": name, "role": role}
-        systems.db["people"].insert_one(person)
+        systems.db["identity.people"].insert_one(person)
         token = SIGNED_IN + systems.services["identity"]["sessions"].start(person)
-        self.client = TestClient(create_site(systems, options=Options(secret=SECRET)), cookies={"squinney": token})
+        self.client = TestClient(create_site(systems, options=SiteOptions(secret=SECRET)), cookies={"squinney": token})
         self._headers = {**HTML, "X-CSRF-Token": Visitor(SECRET, token).csrf}
 
     def get(self, path: str) -> Any:
@@ -79,13 +79,14 @@ def test_a_member_transfers_only_their_own_money(systems: assembly.Assembled, le
     assert f"/ledger/{hers}" not in statement
 
 
-def test_visitors_see_nothing(stranger: TestClient, ledger: Accounts) -> None:
+def test_visitors_see_no_account(stranger: TestClient, ledger: Accounts) -> None:
     account = ledger.open("EUR", 1_000, name="Secret savings")["_id"]
-    for path in ("/ledger", f"/ledger/{account}", "/ledger?cursor=x"):
-        page = stranger.get(path, headers=HTML)
-        assert page.url.path == "/sign-in"
-        assert "Secret savings" not in page.text
-        assert stranger.get(path).status_code == 403
+    for path in ("/ledger", "/ledger?cursor=x"):
+        assert "Secret savings" not in stranger.get(path, headers=HTML).text
+    page = stranger.get(f"/ledger/{account}", headers=HTML)
+    assert page.url.path == "/sign-in"
+    assert "Secret savings" not in page.text
+    assert stranger.get(f"/ledger/{account}").status_code == 403
 
 
 def test_the_admin_sees_all_accounts_and_deposits_money(systems: assembly.Assembled, ledger: Accounts) -> None:

@@ -30,17 +30,21 @@ def damaged(systems: assembly.Assembled) -> assembly.Assembled:
     """Return systems with repairable problems and with documents that cannot be read."""
     db = systems.db
     account = systems.services["ledger"]["accounts"].open("EUR", 100, name="Whole")
-    db["accounts"].update_one({"_id": account["_id"]}, {"$set": {"balance": 150}})
-    damage(db, "accounts", {"_id": "no-balance"}, {"_id": "closed", "closed_at": utcnow()})
-    damage(db, "accounts", {"_id": "text", "name": "x", "currency": "EUR", "balance": "much", "opened_at": utcnow()})
-    damage(db, "entries", {"_id": "odd", "transfer_id": 7, "amount": "x", "account_id": "text", "at": utcnow()})
-    damage(db, "stock", {"_id": "odd-stock", "qty": 1}, {"_id": 7, "qty": "many", "received": 2})
-    damage(db, "orders", {"_id": "odd-order", "total": 3, "items": [{"qty": 1, "price": 2}]}, {"_id": "no-items"})
-    damage(db, "carts", {"_id": "odd-cart", "status": "pending", "items": 3})
-    damage(db, "categories", {"_id": "odd-category"})
-    damage(db, "products", {"_id": "odd-product", "title": "Odd", "title_lower": "odd", "category_ids": 5})
-    damage(db, "people", {"_id": "odd-person"})
-    damage(db, "logins", {"_id": "orphan", "person_id": "nobody", "password": "x"})
+    db["ledger.accounts"].update_one({"_id": account["_id"]}, {"$set": {"balance": 150}})
+    damage(db, "ledger.accounts", {"_id": "no-balance"}, {"_id": "closed", "closed_at": utcnow()})
+    damage(
+        db, "ledger.accounts", {"_id": "text", "name": "x", "currency": "EUR", "balance": "much", "opened_at": utcnow()}
+    )
+    damage(db, "ledger.entries", {"_id": "odd", "transfer_id": 7, "amount": "x", "account_id": "text", "at": utcnow()})
+    damage(db, "commerce.stock", {"_id": "odd-stock", "qty": 1}, {"_id": 7, "qty": "many", "received": 2})
+    damage(
+        db, "commerce.orders", {"_id": "odd-order", "total": 3, "items": [{"qty": 1, "price": 2}]}, {"_id": "no-items"}
+    )
+    damage(db, "commerce.carts", {"_id": "odd-cart", "status": "pending", "items": 3})
+    damage(db, "commerce.categories", {"_id": "odd-category"})
+    damage(db, "commerce.products", {"_id": "odd-product", "title": "Odd", "title_lower": "odd", "category_ids": 5})
+    damage(db, "identity.people", {"_id": "odd-person"})
+    damage(db, "identity.logins", {"_id": "orphan", "person_id": "nobody", "password": "x"})
     return systems
 
 
@@ -80,10 +84,10 @@ def test_the_page_of_a_damaged_document_returns_409(damaged: assembly.Assembled,
     db, line = damaged.db, {"sku": "a", "title": "A", "qty": 1, "price": "much"}
     pricing = {"list": 1, "retail": 1, "savings": 0, "pct_savings": 0, "currency": "EUR"}
     film = {"type": "Film", "title": "Film", "title_lower": "film", "pricing": pricing, "properties": []}
-    damage(db, "products", {**film, "_id": "film", "details": {"director": 5}, "category_ids": []})
+    damage(db, "commerce.products", {**film, "_id": "film", "details": {"director": 5}, "category_ids": []})
     order = {"total": 1, "currency": "EUR", "status": "placed", "placed_at": utcnow(), "version": 1}
-    damage(db, "orders", {"_id": "odd-line", "items": [line], **order})
-    damage(db, "carts", {"_id": "odd-line", "status": "active", "currency": "EUR", "items": [line]})
+    damage(db, "commerce.orders", {"_id": "odd-line", "items": [line], **order})
+    damage(db, "commerce.carts", {"_id": "odd-line", "status": "active", "currency": "EUR", "items": [line]})
     for path in ("products/odd-product", "products/film", "orders/odd-order", "orders/odd-line"):
         page = site.get(f"/shop/{path}", headers=HTML)
         assert (page.status_code, "is damaged" in page.text) == (409, True), path
@@ -99,9 +103,9 @@ def test_the_page_of_a_damaged_document_returns_409(damaged: assembly.Assembled,
 
 
 def test_the_list_of_own_orders_shows_the_intact_ones(systems: assembly.Assembled, site: TestClient) -> None:
-    person = systems.db["people"].find_one({})
+    person = systems.db["identity.people"].find_one({})
     assert person is not None
-    damage(systems.db, "orders", {"_id": "odd", "customer": person["_id"], "placed_at": utcnow(), "items": 5})
+    damage(systems.db, "commerce.orders", {"_id": "odd", "customer": person["_id"], "placed_at": utcnow(), "items": 5})
     page = site.get("/shop/orders", headers=HTML)
     assert (page.status_code, "damaged and not shown here" in page.text) == (200, True)
 

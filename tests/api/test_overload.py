@@ -19,11 +19,11 @@ from squinney import assembly
 from squinney.clock import utcnow
 from squinney.content import Viewer
 from squinney.errors import Unavailable
-from squinney.http.options import Options
+from squinney.http.access.visitor import ANONYMOUS, SIGNED_IN, Visitor
+from squinney.http.site_options import SiteOptions
 from squinney.http.threads import ThreadLimit
-from squinney.http.visitor import ANONYMOUS, SIGNED_IN, Visitor
 from squinney.identity import passwords
-from squinney.mongo.connect import RequestClock, operation, request_clock
+from squinney.mongo.deadlines import RequestClock, operation, request_clock
 from squinney.service.middleware import rates
 from squinney.service.middleware.rates import Pace
 from squinney.service.site import create_site
@@ -35,7 +35,7 @@ HTML = {"accept": "text/html"}
 
 @pytest.fixture
 def app(systems: assembly.Assembled) -> Any:
-    return create_site(systems, options=Options(secret=SECRET))
+    return create_site(systems, options=SiteOptions(secret=SECRET))
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def held(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, count: int) -> 
         calls.append(1)
         if len(calls) >= count:
             begun.set()
-        go.wait(60)
+        go.wait(120)
         raise Unavailable("held up by a test")
 
     monkeypatch.setattr(where, name, waits)
@@ -97,7 +97,7 @@ def test_health_responds_while_all_page_threads_wait(
 
 
 def test_refusals_are_sent_at_a_steady_rate() -> None:
-    pace = Pace(10, burst_seconds=0.3, longest_wait_seconds=3)
+    pace = Pace(10, burst_seconds=0.3, max_wait_seconds=3)
     waits = [pace.wait_seconds(100.0) for _ in range(60)]
     assert waits[:4] == [0.0] * 4  # a small burst at once
     assert waits[4:6] == pytest.approx([0.1, 0.2])
@@ -107,7 +107,7 @@ def test_refusals_are_sent_at_a_steady_rate() -> None:
 
 def test_repeated_refusals_are_delayed(systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch) -> None:
     """Callers with a key, successful requests and health checks do not wait."""
-    app = create_site(systems, options=Options(secret=SECRET, refusals_per_second=1))
+    app = create_site(systems, options=SiteOptions(secret=SECRET, refusals_per_second=1))
     _, key = systems.services["identity"]["keys"].create("test", ["ledger:read"])
     waited: list[float] = []
 
@@ -179,13 +179,13 @@ def test_sign_ups_per_address_are_limited(app: Any, monkeypatch: pytest.MonkeyPa
 
 def signed_in(systems: assembly.Assembled) -> dict[str, str]:
     admin = {"_id": "admin", "login": "admin", "name": "Admin", "role": "admin", "created_at": utcnow()}
-    systems.db["people"].insert_one(admin)
+    systems.db["identity.people"].insert_one(admin)
     token = SIGNED_IN + systems.services["identity"]["sessions"].start(admin)
     return {"cookie": f"squinney={token}", "x-csrf-token": Visitor(SECRET, token).csrf}
 
 
 def test_stalled_uploads_use_no_thread_of_the_pages(systems: assembly.Assembled) -> None:
-    app = create_site(systems, options=Options(secret=SECRET, body_seconds=1))
+    app = create_site(systems, options=SiteOptions(secret=SECRET, body_seconds=1))
     nodes, author = systems.services["content"]["nodes"], {"_id": "admin", "name": "Admin"}
     parent = nodes.create(None, "pictures", "gallery", "Pictures", author, viewer=Viewer("admin", ("admin",)))["_id"]
     headers = {**signed_in(systems), "content-length": "1000", "content-type": "image/png"}
@@ -209,7 +209,7 @@ def test_stalled_uploads_use_no_thread_of_the_pages(systems: assembly.Assembled)
 
 
 def test_missing_bodies_do_not_block_other_requests(systems: assembly.Assembled) -> None:
-    options = Options(secret=SECRET, most_waiting=5, most_sending=8, most_sending_per_address=6)
+    options = SiteOptions(secret=SECRET, max_waiting=5, max_sending=8, max_sending_per_address=6)
     app = create_site(systems, options=options)
     headers = {"content-length": "100", "content-type": "application/x-www-form-urlencoded"}
 
@@ -238,11 +238,11 @@ def test_work_beyond_its_limit_is_refused() -> None:
 
     def compute() -> str:
         begun.set()
-        go.wait(60)
+        go.wait(120)
         return "done"
 
     async def run() -> tuple[list[str], list[Unavailable]]:
-        work = ThreadLimit("computing", at_once=1, most_waiting=1, wait_seconds=60)
+        work = ThreadLimit("computing", at_once=1, max_waiting=1, wait_seconds=60)
         first = asyncio.ensure_future(work.run(compute))
         while not begun.is_set():
             await asyncio.sleep(0.01)
@@ -250,7 +250,7 @@ def test_work_beyond_its_limit_is_refused() -> None:
         await asyncio.sleep(0)
         with pytest.raises(Unavailable) as full:
             await asyncio.wait_for(work.run(compute), 10)  # at once, without waiting for a free thread
-        impatient = ThreadLimit("computing", at_once=1, most_waiting=9, wait_seconds=0.01)
+        impatient = ThreadLimit("computing", at_once=1, max_waiting=9, wait_seconds=0.01)
         blocking = asyncio.ensure_future(impatient.run(compute))
         await asyncio.sleep(0)
         with pytest.raises(Unavailable) as late:
@@ -293,7 +293,7 @@ def test_queries_after_a_timeout_get_no_new_time_limit(
 
     services = systems.services["commerce"]
     monkeypatch.setattr(type(services["catalog"]), "find", too_slow)
-    collection = type(systems.db["categories"])
+    collection = type(systems.db["commerce.categories"])
     real = collection.find
 
     def recorded(self: Any, *args: Any, **kwargs: Any) -> Any:

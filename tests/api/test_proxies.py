@@ -11,8 +11,8 @@ from tests.api.asgi import Response, call
 
 from squinney import assembly
 from squinney.errors import Invalid
-from squinney.http.options import Options
-from squinney.http.visitor import ANONYMOUS, Visitor
+from squinney.http.access.visitor import ANONYMOUS, Visitor
+from squinney.http.site_options import SiteOptions
 from squinney.service.site import create_site
 from squinney.settings import Settings
 
@@ -21,7 +21,7 @@ FORWARDED = {"x-forwarded-for": "203.0.113.7", "x-forwarded-proto": "https", "x-
 
 
 def site(systems: assembly.Assembled, *trusted: str) -> Any:
-    return create_site(systems, options=Options(secret=SECRET, trusted_proxies=trusted))
+    return create_site(systems, options=SiteOptions(secret=SECRET, trusted_proxies=trusted))
 
 
 def guess(app: Any, client: str, **headers: str) -> Response:
@@ -90,3 +90,48 @@ def test_the_setting_accepts_addresses_and_networks() -> None:
     for wrong in ("proxy.example", "10.0.0.1/8", "*", "127.0.0.1,,::1"):
         with pytest.raises(Invalid, match="SQUINNEY_TRUSTED_PROXIES"):
             Settings.from_environment({"SQUINNEY_TRUSTED_PROXIES": wrong})
+
+
+@pytest.mark.parametrize(
+    ("version", "hosts", "status"),
+    [("1.1", [], 400), ("1.1", ["a", "a"], 400), ("1.1", ["a", "b"], 400), ("1.1", ["a"], 200), ("1.0", [], 200)],
+)
+def test_a_request_names_exactly_one_host(
+    systems: assembly.Assembled, version: str, hosts: list[str], status: int
+) -> None:
+    scope = {
+        "type": "http",
+        "http_version": version,
+        "method": "GET",
+        "scheme": "http",
+        "path": "/sign-in",
+        "raw_path": b"/sign-in",
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(b"host", host.encode()) for host in hosts],
+        "client": ("192.0.2.1", 1),
+        "server": ("testserver", 80),
+    }
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(site(systems)(scope, receive, send))
+    assert sent[0]["status"] == status
+
+
+def test_metrics_are_for_those_allowed(systems: assembly.Assembled) -> None:
+    """Behind a proxy the address is the one that it forwards."""
+    options = SiteOptions(secret=SECRET, trusted_proxies=["10.0.0.0/8"], metrics_from=["127.0.0.1", "192.168.0.0/16"])
+    app = create_site(systems, options=options)
+
+    def status(client: str, **headers: str) -> int:
+        return asyncio.run(call(app, "GET", "/metrics", headers=headers, client=client)).status
+
+    assert status("127.0.0.1") == status("192.168.3.4") == 200
+    assert status("203.0.113.7") == status("10.1.2.3", **{"x-forwarded-for": "203.0.113.7"}) == 403
+    assert status("10.1.2.3", **{"x-forwarded-for": "192.168.3.4"}) == 200

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from squinney import assembly
 from squinney.clock import utcnow
-from squinney.http.options import Options
+from squinney.http.site_options import SiteOptions
 from squinney.service.site import create_site
 
 SECRET = b"the secret of the tests, long enough"
@@ -109,7 +109,7 @@ def test_expired_revoked_and_wrong_keys_get_the_same_response(
     keys.revoke(revoked["_id"])
     soon = utcnow() + timedelta(milliseconds=1)
     expired, old = keys.create("old", ["ledger:read"], expires_at=soon + timedelta(seconds=1))
-    systems.db["api_keys"].update_one({"_id": expired["_id"]}, {"$set": {"expires_at": utcnow()}})
+    systems.db["identity.keys"].update_one({"_id": expired["_id"]}, {"$set": {"expires_at": utcnow()}})
     texts = set()
     for key in (gone, old, shown[:-1] + "x", "nonsense", f"sqy_{good['_id']}_"):
         response = stranger.get("/api/ledger/accounts", headers={"Authorization": f"Bearer {key}"})
@@ -183,7 +183,7 @@ def test_a_path_cannot_inject_log_lines(stranger: TestClient, caplog: pytest.Log
 def test_a_refused_path_cannot_control_the_terminal(
     systems: assembly.Assembled, caplog: pytest.LogCaptureFixture
 ) -> None:
-    app = create_site(systems, options=Options(secret=SECRET, most_waiting=0))
+    app = create_site(systems, options=SiteOptions(secret=SECRET, max_waiting=0))
     with TestClient(app) as client:
         assert client.get("/forged%1b[31m").status_code == 503
     lines = [record.getMessage() for record in caplog.records]
@@ -213,8 +213,9 @@ def test_a_response_lists_at_most_100_wrong_fields(site: TestClient) -> None:
 
 
 def test_a_slow_body_is_cut_off(systems: assembly.Assembled) -> None:
-    app = create_site(systems, options=Options(secret=SECRET, body_seconds=0.2))
-    headers = [(b"authorization", key_for(systems)["Authorization"].encode()), (b"content-type", b"application/json")]
+    app = create_site(systems, options=SiteOptions(secret=SECRET, body_seconds=0.2))
+    key = key_for(systems)["Authorization"].encode()
+    headers = [(b"host", b"testserver"), (b"authorization", key), (b"content-type", b"application/json")]
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -243,7 +244,7 @@ def test_a_slow_body_is_cut_off(systems: assembly.Assembled) -> None:
 
 
 def test_requests_beyond_the_waiting_limit_are_refused_at_once(systems: assembly.Assembled) -> None:
-    app = create_site(systems, options=Options(secret=SECRET, most_waiting=0))
+    app = create_site(systems, options=SiteOptions(secret=SECRET, max_waiting=0))
     with TestClient(app) as client:
         response = client.get("/api/ledger/accounts", headers=key_for(systems))
         assert (response.status_code, response.json()["detail"]) == (503, "too many requests are waiting")
@@ -256,7 +257,7 @@ def test_an_internal_error_reveals_nothing(systems: assembly.Assembled, monkeypa
         raise RuntimeError("an internal secret")
 
     monkeypatch.setattr(type(systems.services["ledger"]["accounts"]), "all", broken)
-    app = create_site(systems, options=Options(secret=SECRET))
+    app = create_site(systems, options=SiteOptions(secret=SECRET))
     with TestClient(app, raise_server_exceptions=False) as client:
         response = client.get("/api/ledger/accounts", headers=key_for(systems))
         assert (response.status_code, response.json()["code"]) == (500, "internal")

@@ -22,9 +22,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 from starlette.testclient import TestClient
-from tests.sizes import a_tenth_of, heavy
+from tests.sizes import IN_FULL, heavy, todays
 
-CASES = a_tenth_of(5_000)
+CASES = 5_000 if IN_FULL else 200
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -40,7 +40,7 @@ CHECKS = [
 @pytest.mark.timeout(1_200)
 def test_generated_requests_get_documented_responses_only(site: TestClient) -> None:
     schema = schemathesis.openapi.from_asgi("/api/openapi.json", site.app)
-    operations = [found.ok() for found in schema.get_all_operations()]
+    operations = todays([found.ok() for found in schema.get_all_operations()], of=3)
     each = max(2, math.ceil(CASES / (2 * len(operations))))
     counts: Counter[str] = Counter()
     rounds = 0
@@ -49,8 +49,8 @@ def test_generated_requests_get_documented_responses_only(site: TestClient) -> N
         for operation, mode in itertools.product(operations, GenerationMode):
             _try(site, operation, mode, each, rounds, counts)
     assert counts.total() >= CASES, counts
-    assert counts["2xx"] > 20, counts
-    assert counts["4xx"] > 200, counts
+    assert counts["2xx"] > CASES // 20, counts
+    assert counts["4xx"] > CASES // 3, counts
 
 
 def _try(site: TestClient, operation: Any, mode: GenerationMode, most: int, number: int, counts: Counter[str]) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import re
 from typing import Any
 
 import pytest
+from PIL import Image
 from starlette.testclient import TestClient
 from tests.api.conftest import SECRET
 
@@ -12,7 +15,7 @@ from squinney import assembly
 from squinney.clock import utcnow
 from squinney.commerce import Carts, Catalog, FacetCache, TestGateway, demo
 from squinney.errors import Unavailable
-from squinney.http.visitor import SIGNED_IN, Visitor
+from squinney.http.access.visitor import SIGNED_IN, Visitor
 
 SKU = "album-2"  # of which there is one
 
@@ -40,6 +43,21 @@ def test_a_first_addition_sent_twice_is_one(shop: TestClient, systems: assembly.
     second = add(shop)
     assert (first.status_code, second.status_code, carted(systems)) == (303, 303, 1)
     assert first.cookies["squinney-cart"] == second.cookies["squinney-cart"]
+
+
+def test_every_page_shows_how_much_is_in_the_cart(
+    shop: TestClient, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 'class="cart"' not in shop.get("/").text
+    cart_id = add(shop).cookies["squinney-cart"]
+    assert 'Cart <span class="count">1</span>' in shop.get("/").text
+    with monkeypatch.context() as patched:
+        patched.setattr(Carts, "get", lambda *_: (_ for _ in ()).throw(Unavailable("too slow")))
+        assert shop.get("/").status_code == 200
+    shop.cookies.clear()
+    shop.cookies.set("squinney-cart", cart_id)
+    systems.db["commerce.carts"].update_one({"_id": cart_id}, {"$set": {"customer": "somebody else"}})
+    assert 'class="cart"' not in shop.get("/").text
 
 
 def test_a_product_page_can_be_used_for_a_second_cart(shop: TestClient, systems: assembly.Assembled) -> None:
@@ -70,7 +88,7 @@ def test_an_order_that_was_settled_later_is_shown(shop: TestClient, systems: ass
 def become(shop: TestClient, systems: assembly.Assembled, person_id: str) -> None:
     """Sign the browser in as this person."""
     token = SIGNED_IN + systems.services["identity"]["sessions"].start(
-        systems.db["people"].find_one({"_id": person_id})
+        systems.db["identity.people"].find_one({"_id": person_id})
     )
     shop.cookies.set("squinney", token, domain="testserver.local")
     shop.headers["X-CSRF-Token"] = Visitor(SECRET, token).csrf
@@ -79,13 +97,13 @@ def become(shop: TestClient, systems: assembly.Assembled, person_id: str) -> Non
 def test_a_cart_is_hidden_from_the_next_user_of_the_browser(shop: TestClient, systems: assembly.Assembled) -> None:
     """Otherwise the next user would pay for an order that only the first user can see."""
     ada = {"_id": "ada", "login": "ada", "name": "Ada", "role": "member", "created_at": utcnow()}
-    systems.db["people"].insert_one(ada)
+    systems.db["identity.people"].insert_one(ada)
     cart_id = add(shop).cookies["squinney-cart"]
     become(shop, systems, "ada")
     assert "nothing in your cart" in shop.get("/shop/cart").text
     assert shop.post("/shop/cart/checkout", data={"key": "pay"}).status_code == 409
     assert shop.post("/shop/cart/quantity", data={"sku": SKU, "qty": "0"}).status_code == 409
-    assert (systems.db["orders"].count_documents({}), carted(systems)) == (0, 1)
+    assert (systems.db["commerce.orders"].count_documents({}), carted(systems)) == (0, 1)
     become(shop, systems, "admin")
     paid = shop.post("/shop/cart/checkout", data={"key": "pay"})
     assert paid.headers["location"] == f"/shop/orders/{cart_id}"
@@ -115,7 +133,7 @@ def test_the_admin_sees_the_upper_levels_of_a_large_tree(shop: TestClient, syste
 
 def test_a_quantity_needs_a_cart(shop: TestClient, systems: assembly.Assembled) -> None:
     refused = shop.post("/shop/cart/quantity", data={"sku": SKU, "qty": "1"})
-    assert (refused.status_code, systems.db["carts"].count_documents({})) == (409, 0)
+    assert (refused.status_code, systems.db["commerce.carts"].count_documents({})) == (409, 0)
 
 
 def test_a_member_finds_the_orders_again(shop: TestClient) -> None:
@@ -265,15 +283,15 @@ def test_a_product_that_cannot_be_stored_keeps_what_was_typed(shop: TestClient, 
             True,
             True,
         ), wrong
-    assert systems.db["products"].find_one({"_id": "x"}) is None
+    assert systems.db["commerce.products"].find_one({"_id": "x"}) is None
 
 
 def test_a_product_is_removed_unless_it_is_in_a_cart(shop: TestClient, systems: assembly.Assembled) -> None:
     add(shop)
     refused = shop.post("/shop/admin/products/remove", data={"sku": SKU})
-    assert (refused.status_code, systems.db["products"].count_documents({"_id": SKU})) == (409, 1)
+    assert (refused.status_code, systems.db["commerce.products"].count_documents({"_id": SKU})) == (409, 1)
     assert shop.post("/shop/admin/products/remove", data={"sku": "film-0"}).headers["location"] == "/shop/admin"
-    assert systems.db["products"].count_documents({"_id": "film-0"}) == 0
+    assert systems.db["commerce.products"].count_documents({"_id": "film-0"}) == 0
 
 
 def test_an_editor_finds_products_and_returns_to_the_same_page(shop: TestClient) -> None:
@@ -310,3 +328,30 @@ def test_an_editor_finds_orders_and_cancels_one(shop: TestClient, systems: assem
     assert ("the payment was refunded" in cancelled, "Cancel and refund" in cancelled) == (True, False)
     shop.cookies.delete("squinney")
     assert "Cancel this order" not in shop.get(f"/shop/orders/{other}").text
+
+
+def test_an_editor_adds_and_removes_a_picture(shop: TestClient, systems: assembly.Assembled) -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (700, 700), "teal").save(file, "PNG")
+    sent = shop.post(
+        "/shop/admin/pictures", data={"sku": SKU, "alt": "A cover"}, files={"picture": ("a.png", file.getvalue())}
+    )
+    assert (sent.status_code, sent.headers["location"]) == (303, f"/shop/admin/products/edit?sku={SKU}")
+    page = shop.get(f"/shop/products/{SKU}").text
+    (url,) = set(re.findall(r'src="(/shop/pictures/[^"]+)"', page))
+    assert 'alt="A cover"' in page
+    assert "640w" in page
+    picture = TestClient(shop.app).get(url.replace("&amp;", "&"))  # without a session
+    assert (picture.headers["content-type"], "immutable" in picture.headers["cache-control"]) == ("image/webp", True)
+    assert "sandbox" in picture.headers["content-security-policy"]
+    assert url.partition("&")[0] in shop.get("/shop").text
+    add(shop)
+    assert url.partition("&")[0] in shop.get("/shop/cart").text
+
+    refused = shop.post("/shop/admin/pictures", data={"sku": SKU}, files={"picture": ("a.txt", b"no picture")})
+    assert "must be a JPEG" in shop.get(refused.headers["location"]).text
+    picture_id = url.split("/")[3].partition("?")[0]
+    for _ in range(2):
+        assert shop.post("/shop/admin/pictures/remove", data={"sku": SKU, "picture": picture_id}).status_code == 303
+    assert "there is no such picture" in shop.get(f"/shop/admin/products/edit?sku={SKU}").text
+    assert shop.get(url.replace("&amp;", "&")).status_code == 404

@@ -20,12 +20,11 @@ from squinney import assembly
 from squinney.clock import utcnow
 from squinney.content import Photos, UnknownNode
 from squinney.errors import Unavailable
-from squinney.http.options import Options
-from squinney.mongo.connect import request_clock
-from squinney.service.demo_photos import load_demo_photos
+from squinney.http.site_options import SiteOptions
+from squinney.mongo.deadlines import request_clock
 from squinney.service.site import create_site
 from squinney.social import Network, rules
-from squinney.social.tasks.photos import forget_lost_photos
+from squinney.social.posts.photos import forget_lost_photos
 
 HTML = {"Accept": "text/html"}
 
@@ -78,6 +77,9 @@ def test_people_are_blocked_muted_listed_and_erased(site: TestClient, network: N
         assert site.post(f"/api/social/members/{ann}/{what}", json={"other": bob}).json() == {"done": True}
     assert [one["id"] for one in site.get(f"/api/social/members/{ann}/blocked").json()["items"]] == [bob]
     refused = site.post(f"/api/social/members/{bob}/circle", json={"other": ann, "circle": "x"})
+    nobody = site.post(f"/api/social/members/{bob}/circle", json={"other": "nobody", "circle": "x"})
+    assert (refused.status_code, refused.text.replace(ann, "nobody")) == (404, nobody.text), "a block stays secret"
+    refused = site.post(f"/api/social/members/{ann}/circle", json={"other": bob, "circle": "x"})
     assert (refused.status_code, refused.json()["code"]) == (403, "blocked")
     site.post(f"/api/social/members/{ann}/unblock", json={"other": bob})
     assert site.put(f"/api/social/members/{ann}/name", json={"name": "Anne"}).json()["name"] == "Anne"
@@ -321,8 +323,8 @@ def test_a_photo_upload_uses_no_thread_of_the_pages(member: TestClient, monkeypa
 def test_many_photo_uploads_do_not_delay_pages(
     systems: assembly.Assembled, network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(rules.MOST_PER_MINUTE, "photos", 100)
-    app = create_site(systems, options=Options(secret=SECRET))
+    monkeypatch.setitem(rules.MAX_PER_MINUTE, "photos", 100)
+    app = create_site(systems, options=SiteOptions(secret=SECRET))
     network.join("Admin", user="admin")
     headers = signed_in(systems)
 
@@ -358,21 +360,12 @@ def test_a_slow_photo_upload_leaves_time_for_its_post(
 def test_photos_are_counted_before_they_are_decoded(
     member: TestClient, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(rules.MOST_PER_MINUTE, "photos", 2)
+    monkeypatch.setitem(rules.MAX_PER_MINUTE, "photos", 2)
     sent = {"photo": ("x.png", b"no picture", "image/png")}
     responses = [member.post("/social/posts", data={"text": "hi"}, files=sent, headers=HTML) for _ in range(3)]
     assert [response.status_code for response in responses] == [422, 422, 429]
     assert "at most 2 photos a minute" in responses[-1].text
     assert member.post("/social/posts", data={"text": "words"}, headers=HTML).status_code == 200
-
-
-def test_the_demo_has_photos_drawn_by_code(systems: assembly.Assembled, network: Network) -> None:
-    for name in ("demo-carla", "demo-eva", "demo-ben"):
-        network.join(name, user=name)
-    for _ in range(2):
-        load_demo_photos(systems)
-    (shown,) = network.wall(None, "demo-eva").items
-    assert shown["detail"]["alt"] == "Ice floes on dark water"
 
 
 def test_a_member_who_blocked_the_viewer_looks_unknown(member: TestClient, network: Network) -> None:

@@ -38,8 +38,8 @@ def _be_squinney(arguments: list[str], environment: dict[str, str], folder: Path
         os.dup2(os.open(folder / name, flags, 0o600), number)
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
     sys.argv = ["squinney", *arguments]
-    from squinney.http import commands as context
+    from squinney.cli import printing
     from squinney.service.commands import main
 
-    context.console.width = context.errors.width = COLUMNS  # they were made when their module was loaded
+    printing.console.width = printing.errors.width = COLUMNS  # they were made when their module was loaded
     main.main()

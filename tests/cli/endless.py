@@ -5,11 +5,12 @@ from __future__ import annotations
 import signal
 import socket
 import threading
-from typing import Any
+from typing import Any, cast
 
 from anyio import to_thread
 
 from squinney.service.commands import serve
+from squinney.service.serving import running
 
 begun = threading.Event()
 
@@ -36,11 +37,11 @@ async def site(scope: Any, receive: Any, send: Any) -> None:
 
 def main() -> None:
     """Serve until told to stop."""
-    signal.signal(signal.SIGTERM, serve._interrupt)
-    serve.GRACE_SECONDS, serve.MOST_SHUTDOWN_SECONDS = 1, 2.0
+    signal.signal(signal.SIGTERM, serve._terminate)
+    running.GRACE_SECONDS, running.MAX_SHUTDOWN_SECONDS = 1, 2.0
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(listener.getsockname()[1], flush=True)
-        serve._run(site, listener, end=lambda: print("closed", flush=True))
+        running.run(cast(Any, site), listener, end=lambda: print("closed", flush=True), stop=None)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.systems.analytics.conftest import stored_events
+
 from squinney.analytics import Hits
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
@@ -32,9 +34,9 @@ def test_a_log_from_import_to_roll_up(squinney: Any, db: Db, tmp_path: Path) -> 
 
     first = squinney("analytics", "import", str(path), "--site", "s", "--hits")
     assert "access.log: 301 lines, 300 stored, 1 rejected" in first.stdout, first.stderr
-    again = squinney("analytics", "import", str(path), "--site", "s", "--hits", "--processes", "2")
+    again = squinney("analytics", "import", str(path), "--site", "s", "--hits")
     assert "0 lines, 0 stored, 0 rejected (all of it was imported before)" in again.stdout
-    assert db["events"].count_documents({}) == 300
+    assert len(stored_events(db)) == 300
 
     source = json.loads(squinney("analytics", "imports", "--json").stdout)["items"][0]["_id"]
     assert "line 301: not the combined format" in squinney("analytics", "rejects", source).stdout
@@ -48,11 +50,23 @@ def test_a_log_from_import_to_roll_up(squinney: Any, db: Db, tmp_path: Path) -> 
 
     assert "1 hourly, 1 daily, 1 weekly, 1 monthly, 1 yearly" in squinney("analytics", "rollup").stdout
     assert squinney("analytics", "verify").stdout == "rollups: 0 buckets differ from the events\n"
-    db["rollups.daily"].update_one({}, {"$inc": {"value.total": 1}})
+    db["analytics.rollups_daily"].update_one({}, {"$inc": {"value.total": 1}})
     wrong = squinney("analytics", "verify", "--no-run")
     assert wrong.returncode == 1
     assert "rollups: 1 buckets differ" in wrong.stdout
     assert "sessions changed, of 9 hosts" in squinney("analytics", "sessions").stdout
+
+    days = ("--from", "2015-05-17", "--to", "2015-05-17", "--robots", "in")
+    shown = squinney("analytics", "report-site", "s", "--time-zone", "Asia/Kolkata", "--own-host", "www.s.example")
+    assert shown.stdout == "s: days in Asia/Kolkata; own hosts: s.example\n"
+    report = json.loads(squinney("analytics", "report", *days, "--json").stdout)
+    assert (report["totals"]["views"], report["totals"]["visitors"], report["time_zone"]) == (300, 9, "Asia/Kolkata")
+    assert "300  page views" in squinney("analytics", "report", *days).stdout
+    one = squinney("analytics", "report", "pages", *days, "--filter", "page=/1", "--csv").stdout
+    assert one.splitlines() == ["page,visitors,views,bytes", "/1,3,100,10000"]
+    funnel = json.loads(squinney("analytics", "funnel", "/0", "/1", *days, "--json").stdout)
+    assert (funnel["visits"], [step["visits"] for step in funnel["steps"]]) == (9, [3, 0])
+    assert squinney("analytics", "now").stdout == "0 on the site\n"
 
 
 def test_site_is_optional_only_if_there_is_one(squinney: Any, db: Db) -> None:
@@ -76,9 +90,25 @@ def test_source_allows_only_one_log(squinney: Any, db: Db, tmp_path: Path) -> No
     refused = squinney("analytics", "import", *map(str, logs), "--source", "web")
     assert refused.returncode != 0
     assert "one by one" in refused.stderr
-    assert db["events"].count_documents({}) == 0
+    assert len(stored_events(db)) == 0
     assert r"caf\xe9.log: 3 lines, 3 stored" in squinney("analytics", "import", *map(str, logs)).stdout
-    assert db["events"].count_documents({}) == 6
+    assert len(stored_events(db)) == 6
+
+
+def test_a_log_in_an_unknown_format(squinney: Any, db: Db, tmp_path: Path) -> None:
+    own, known = tmp_path / "own.log", tmp_path / "access.log"
+    own.write_text('{"when": "2015-05-17T10:00:00Z", "uri": "/x"}\n')
+    known.write_text(line(0))
+    refused = squinney("analytics", "import", str(own), str(known))
+    assert refused.returncode == 2
+    assert "own.log: none of its lines is an event; tried combined, " in refused.stderr
+    assert "JSON, but it has no time" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert "own.log: 1 lines, 0 stored, 1 rejected" in refused.stdout
+    assert "access.log: 1 lines, 1 stored, 0 rejected" in refused.stdout
+    again = squinney("analytics", "import", str(own), "--map", "time=when", "--map", "path=uri")
+    assert (again.returncode, "own.log: 1 lines, 1 stored, 0 rejected" in again.stdout) == (0, True)
+    assert sorted(event["path"] for event in stored_events(db)) == ["/", "/x"]
 
 
 def test_standard_input_and_other_formats(squinney: Any, db: Db) -> None:
@@ -87,7 +117,7 @@ def test_standard_input_and_other_formats(squinney: Any, db: Db) -> None:
         "analytics", "import", "-", "--format", "json", "--map", "time=when", "--map", "path=uri", typed=entry
     )
     assert "standard input: 1 lines, 1 stored" in done.stdout, done.stderr
-    assert db["events"].find_one()["path"] == "/x"
+    assert stored_events(db)[0]["path"] == "/x"
 
 
 def test_bad_input_is_one_sentence(squinney: Any, tmp_path: Path) -> None:
@@ -97,10 +127,8 @@ def test_bad_input_is_one_sentence(squinney: Any, tmp_path: Path) -> None:
         (["import", "/no/such/file"], "No such file"),
         (["import", str(binary)], "not a log"),
         (["import", str(binary), "--format", "iis"], "format must be one of"),
-        (["import", str(binary), "--durability", "fire-and-forget"], "fire and forget"),
-        (["import", str(binary), "--durability", "²"], "durability must be one of"),
         (["retention", "burn"], "strategy must be one of"),
-        (["retention", "--keep-days", "30"], "need a strategy"),
+        (["retention", "--keep-days", "30"], "needs a strategy"),
         (["retention", "ttl", "--keep-days", "nan"], "keep-days must be"),
         (["retention", "ttl", "--keep-days", "inf"], "keep-days must be"),
         (["retention", "ttl", "--keep-days", "0"], "keep-days must be"),
@@ -148,34 +176,50 @@ def test_a_roll_up_is_stopped_by_its_name(squinney: Any, db: Db) -> None:
 
 def test_retention_and_advice(squinney: Any, tmp_path: Path) -> None:
     path = tmp_path / "access.log"
-    path.write_text("".join(line(n, f"/{n % 150}") for n in range(300)))
+    path.write_text("".join(line(n, f"/{n % 150}") for n in range(900)))
     squinney("analytics", "import", str(path))
     assert "strategy: rotate, unit: month" in squinney("analytics", "retention", "rotate", "--unit", "month").stdout
     assert "strategy: keep" in squinney("analytics", "retention", "keep").stdout
-    advice = json.loads(squinney("analytics", "advise-shard-key", "time", "path,ssk", "--json").stdout)
-    assert [one["verdict"] for one in advice] == ["poor", "good"]
+    advice = json.loads(squinney("analytics", "advise-shard-key", "from", "_id:hashed", "--json").stdout)
+    assert [one["verdict"] for one in advice] == ["poor", "writes only"]
     assert "it follows time" in squinney("analytics", "advise-shard-key").stdout.replace("\n", " ")
+
+
+def following(mongod: Embedded, db: Db, path: Path) -> subprocess.Popen[str]:
+    """Start to follow a log."""
+    module = ["-m", "squinney.service.commands.main"]
+    return subprocess.Popen(
+        [sys.executable, *module, "analytics", "follow", str(path), "--hits", "--poll", "0.05"],
+        env={**os.environ, "MONGODB_URI": mongod.uri, "SQUINNEY_DATABASE": db.name},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_follow_after_the_known_log_is_gone(mongod: Embedded, db: Db, tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text(line(0))
+    first = following(mongod, db, path)
+    assert first.stdout is not None
+    assert "1 stored" in first.stdout.readline()
+    first.kill()
+    first.communicate()
+    path.with_name("access.log.1").write_text(line(1) + line(2))
+    path.write_text(line(3))
+    again = following(mongod, db, path)
+    assert again.stdout is not None
+    assert ["2 stored" in again.stdout.readline(), "3 stored" in again.stdout.readline()] == [True, True]
+    time.sleep(0.1)
+    again.send_signal(signal.SIGTERM)
+    assert f"following {path}: no log imported as access.log before is here any more" in again.communicate()[1]
+    assert len(stored_events(db)) == 4
 
 
 def test_follow_until_interrupted(mongod: Embedded, db: Db, tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_text(line(0))
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "squinney.service.commands.main",
-            "analytics",
-            "follow",
-            str(path),
-            "--hits",
-            "--poll",
-            "0.05",
-        ],
-        env={**os.environ, "MONGODB_URI": mongod.uri, "SQUINNEY_DATABASE": db.name},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    process = following(mongod, db, path)
     assert process.stdout is not None
     assert "1 stored" in process.stdout.readline()
     with path.open("a") as file:
@@ -183,6 +227,6 @@ def test_follow_until_interrupted(mongod: Embedded, db: Db, tmp_path: Path) -> N
     assert "2 stored" in process.stdout.readline()
     time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
-    process.stdout.close()
-    assert sum(day["total"] for day in db["hits.daily"].find()) == 2
+    process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert sum(day["total"] for day in db["analytics.hits_daily"].find()) == 2

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sizes import a_tenth_of, heavy
 
-from squinney import __version__
-from squinney.http.commands import console, print_line, print_page
-from squinney.ledger import proof
+from squinney import __version__, assembly
+from squinney.cli.printing import console, print_line, print_page
+from squinney.ledger import COLLECTIONS, proof
+from squinney.mongo import schema
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.patterns.paging import Page
+from squinney.service.commands.main import ROLES
+from squinney.service.proving.worker import Task, run
+from squinney.service.proving.workers import processes
 
 
 def test_the_ledger_from_the_command_line(squinney: Any, ready_db: Db) -> None:
@@ -30,6 +31,45 @@ def test_the_ledger_from_the_command_line(squinney: Any, ready_db: Db) -> None:
     assert "tea" in squinney("ledger", "statement", ben["_id"]).stdout
     assert "Ben" in squinney("ledger", "list").stdout
     assert squinney("ledger", "total", "EUR").stdout == "10.00 EUR\n"
+
+
+def test_transfers_of_a_file_are_made_and_refused_ones_named_by_line(
+    squinney: Any, ready_db: Db, tmp_path: Path
+) -> None:
+    ada = json.loads(squinney("ledger", "open", "EUR", "1000", "--json").stdout)["_id"]
+    ben = json.loads(squinney("ledger", "open", "EUR", "--json").stdout)["_id"]
+    file = tmp_path / "payroll.csv"
+    file.write_text(f'src,dst,amount,memo\n{ada},{ben},600,"May,\nand June"\n{ada},{ben},401,\n{ada},{ben},400,July\n')
+    for _ in range(2):
+        done = squinney("ledger", "transfer-many", str(file), "--key", "payroll")
+        assert (done.returncode, done.stdout) == (1, "2 made, 1 refused\n")
+        assert done.stderr == "line 4: the balance of the account is too low (insufficient-funds)\n"
+    assert "10.00 EUR" in squinney("ledger", "show", ben).stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("src,dst,amount\na,b,1\na,b,12.50\n", "line 3: amount must be a whole number"),
+        ("src,dst,amount\na,b\n", "line 2: amount must be a whole number"),
+        ("src,dst,amount,note\na,b,1,x\n", "line 2: must not have the field note"),
+        ("src,dst,amount\na,b,1,x,y\n", "line 2: must not have the field"),
+        ("from,to,amount\n", "must begin with the line src,dst,amount"),
+        ("src,dst,amount\n" + "a,b,1\n" * 1_001, "transfers must have at most 1000 entries"),
+        ("\x00", "payroll.csv"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_bad_file_of_transfers_is_refused_in_a_sentence(
+    squinney: Any, ready_db: Db, tmp_path: Path, text: str | None, said: str
+) -> None:
+    file = tmp_path / "payroll.csv"
+    if text is not None:
+        file.write_text(text)
+    result = squinney("ledger", "transfer-many", str(file))
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_stored_text_cannot_control_the_terminal() -> None:
@@ -80,7 +120,7 @@ def test_a_server_that_is_away_is_one_sentence(squinney: Any) -> None:
 @pytest.mark.parametrize(
     ("failure", "code", "said"),
     [
-        ({"errorCode": 13}, 1, "MongoDB refused the operation: Failing command via 'failCommand' failpoint"),
+        ({"errorCode": 13}, 70, f"MongoDB refused the operation: Failing command via 'failCommand' failpoint; {ROLES}"),
         ({"closeConnection": True}, 7, "MongoDB cannot be reached, or is too slow"),
     ],
 )
@@ -93,52 +133,43 @@ def test_what_mongodb_refuses_is_one_sentence(
 
 
 def test_a_bad_setting_names_its_variable(squinney: Any) -> None:
-    result = squinney("ledger", "list", SQUINNEY_TRANSACTIONS="sometimes")
+    result = squinney("ledger", "list", SQUINNEY_DATABASE="a/b")
     assert result.returncode == 2
-    assert "SQUINNEY_TRANSACTIONS" in result.stderr
+    assert "SQUINNEY_DATABASE" in result.stderr
 
 
 def test_indexes_says_what_differs(squinney: Any, ready_db: Db) -> None:
     assert squinney("indexes").returncode == 0
-    ready_db["accounts"].drop_index("currency_1")
+    ready_db["ledger.accounts"].drop_index("currency_1")
     result = squinney("indexes", "--json")
     assert result.returncode == 1
-    assert json.loads(result.stdout)["drift"] == ["accounts: missing-index currency_1"]
+    assert json.loads(result.stdout)["drift"] == ["ledger.accounts: missing-index currency_1"]
     assert squinney("indexes", "--apply").returncode == 0
 
 
 def test_indexes_with_other_options_are_made_anew_when_asked(squinney: Any, ready_db: Db) -> None:
-    ready_db["accounts"].drop_index("currency_1")
-    ready_db["accounts"].create_index("currency", sparse=True)
+    ready_db["ledger.accounts"].drop_index("currency_1")
+    ready_db["ledger.accounts"].create_index("currency", sparse=True)
     refused = squinney("indexes", "--apply")
     assert refused.returncode != 0
     assert "--rebuild" in refused.stderr
     assert squinney("indexes", "--rebuild").returncode == 0
-    assert "sparse" not in ready_db["accounts"].index_information()["currency_1"]
+    assert "sparse" not in ready_db["ledger.accounts"].index_information()["currency_1"]
 
 
-@heavy
-def test_prove_holds_every_promise(squinney: Any) -> None:
-    operations = a_tenth_of(5_000)
-    result = squinney(
-        *("prove", "ledger", "--operations", str(operations)),
-        *("--seconds", "120", "--kill-every", "2", "--workers", "2", "--json"),
-    )
-    assert result.stdout, result.stderr
-    figures = json.loads(result.stdout)
-    assert result.returncode == 0, figures
-    assert figures["operations"] >= operations
-    assert figures["kills"] >= 1
-    assert all(figures["promises"].values())
-
-
-def test_a_worker_exits_if_its_parent_died_before_it_ran(mongod: Embedded, ready_db: Db) -> None:
-    proof.prepare(ready_db)
-    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
-        gone.wait()
-    worker = [sys.executable, "-m", "squinney.service.commands.prove_worker", "ledger", "native", "1", str(gone.pid)]
-    environment = {**os.environ, "MONGODB_URI": mongod.uri, "SQUINNEY_DATABASE": ready_db.name}
-    assert subprocess.run(worker, env=environment, timeout=60, check=False).returncode == 1
+def test_a_worker_whose_engine_is_dead_exits_and_drops_its_database(mongod: Embedded, db: Db) -> None:
+    schema.apply(db, [*assembly.CORE_COLLECTIONS, *COLLECTIONS])
+    proof.prepare(db)
+    told, engine = processes.Pipe(duplex=False)
+    _, reported = processes.Pipe(duplex=False)
+    arguments = (Task("ledger", mongod.uri, db.name), 1, told, reported)
+    worker = processes.Process(target=run, args=arguments, daemon=True)
+    worker.start()
+    told.close()
+    engine.close()
+    worker.join(120)
+    assert worker.exitcode == 1
+    assert db.name not in db.client.list_database_names()
 
 
 def test_prove_knows_what_it_can_prove(squinney: Any) -> None:
@@ -150,7 +181,7 @@ def test_prove_knows_what_it_can_prove(squinney: Any) -> None:
 def test_the_shell_has_all_services(squinney: Any, ready_db: Db) -> None:
     result = squinney("shell", typed="print(accounts.open('EUR', 700)['balance'], db.name)\n")
     assert f"700 {ready_db.name}" in result.stdout
-    assert ready_db["accounts"].count_documents({"balance": 700}) == 1
+    assert ready_db["ledger.accounts"].count_documents({"balance": 700}) == 1
 
 
 def test_the_version(squinney: Any) -> None:

@@ -133,7 +133,7 @@ def test_orders_are_listed_shown_cancelled_and_settled(squinney: Squinney, ready
     assert (cart_id in bobs, "1.80 EUR" in bobs) == (True, True)
     assert "2 x a a at 0.90 EUR" in squinney("commerce", "order", cart_id).stdout
     assert squinney("commerce", "cancel-order", cart_id).stdout.startswith(f"{cart_id}: cancelled")
-    ready_db["test_charges"].update_many({}, {"$set": {"state": "refunded"}})
+    ready_db["commerce.test_charges"].update_many({}, {"$set": {"state": "refunded"}})
     assert squinney("commerce", "settle", f"{ids[1]}:1").stdout.strip() == f"{ids[1]}:1: refunded"
     assert Inventory(ready_db).level("a")["qty"] == 5
     assert squinney("commerce", "order", "nothing").returncode == 3
@@ -152,3 +152,11 @@ def test_categories_are_added_shown_and_removed(squinney: Squinney, ready_db: Db
     assert len({child["slug"] for child in found["children"]}) == 1_002  # more than one page
     assert squinney("commerce", "remove-category", "music").returncode == 5
     assert squinney("commerce", "remove-category", "music", "--children", "cascade").stdout.strip() == "1003 removed"
+
+
+def test_a_live_key_of_stripe_is_refused_at_the_start(squinney: Squinney, ready_db: Db) -> None:
+    for command in (("serve", "--port", "0", "--no-demo"), ("worker",)):
+        done = squinney(*command, SQUINNEY_STRIPE_KEY="sk_live_secret")
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+        assert "must be a Stripe test key" in done.stderr
+        assert "secret" not in done.stdout + done.stderr

@@ -26,7 +26,7 @@ def test_a_folder_goes_in_and_out(squinney: Squinney, ready_db: Db, tmp_path: Pa
     out = tmp_path / "out"
     assert squinney("content", "export", str(out), "--under", "/blog").stdout == "pages: 1, pictures: 1\n"
     assert "![dawn](dawn.jpg)" in (out / "hello.md").read_text()
-    assert squinney("content", "sweep").stdout == "nothing to do\n"
+    assert squinney("content", "delete-leftovers").stdout == "nothing to do\n"
 
 
 def test_what_cannot_be_done_is_one_sentence(squinney: Squinney, ready_db: Db, tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_what_cannot_be_done_is_one_sentence(squinney: Squinney, ready_db: Db, t
         (2, "a.md: type must be one of", ["import", str(tmp_path)]),
         (3, "there is no", ["import", str(tmp_path), "--under", "/nowhere"]),
         (3, "there is no", ["export", str(tmp_path / "out"), "--under", "/No Such"]),
-        (1, "Not a directory", ["export", str(file / "out")]),
+        (70, "Not a directory", ["export", str(file / "out")]),
     ]:
         result = squinney("content", *arguments)
         assert (result.returncode, result.stdout) == (code, ""), result.stderr

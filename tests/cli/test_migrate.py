@@ -49,7 +49,7 @@ def test_a_stopped_migration_continues_later(db: Db) -> None:
 
 
 def test_without_typed_documents_there_is_nothing_to_do(squinney: Any, ready_db: Db) -> None:
-    result = squinney("migrate", "ledger")
+    result = squinney("migrate", "ads")
     assert (result.returncode, result.stdout) == (0, "nothing to migrate\n")
 
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,48 +22,38 @@ from squinney.mongo.embedded import process
 
 def fetch(url: str) -> str:
     """Return the body of a GET response."""
-    with urllib.request.urlopen(url, timeout=20) as response:
+    with urllib.request.urlopen(url, timeout=120) as response:
         return str(response.read().decode())
 
 
-def test_it_serves_and_leaves_nothing_behind_but_the_data(tmp_path: Path) -> None:
-    with Serving(tmp_path / "data") as serving:
-        assert json.loads(fetch(f"{serving.url}/readyz"))["status"] == "ready"
-        first = fetch(f"{serving.url}/shop")
-        assert "/shop/products/" in first
-        assert process.is_running(tmp_path / "data")
+def products(serving: Serving) -> list[str]:
+    """Return the lines of the shop's first page that link to products."""
+    found = [line for line in fetch(f"{serving.url}/shop").splitlines() if "/shop/products/" in line]
+    assert found
+    return found[:4]
+
+
+def test_it_serves_the_same_data_again_whatever_ended_it(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with Serving(data) as serving:
+        first = products(serving)
         assert serving.interrupt() == 130
-    assert not process.is_running(tmp_path / "data")
-    with Serving(tmp_path / "data") as serving:
-        again = fetch(f"{serving.url}/shop")
-    assert [line for line in first.splitlines() if "/products/" in line][:4] == [
-        line for line in again.splitlines() if "/products/" in line
-    ][:4]
+    assert not process.is_running(data), "Ctrl-C leaves nothing behind but the data"
 
+    serving = Serving(data)
+    assert products(serving) == first
+    serving.interrupt(signal.SIGKILL)
+    assert process.is_running(data)
 
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-def test_sigterm_stops_its_mongod(tmp_path: Path, sign: signal.Signals) -> None:
-    with Serving(tmp_path / "data", "--no-demo") as serving:
-        serving.interrupt(sign)
-    assert "Traceback" not in serving.said
-    assert not process.is_running(tmp_path / "data")
-
-
-def test_a_mongod_that_dies_is_started_again(tmp_path: Path) -> None:
-    with Serving(tmp_path / "data", "--no-demo") as serving:
-        process.send(tmp_path / "data", signal.SIGKILL)
+    with Serving(data) as serving:
+        assert json.loads(fetch(f"{serving.url}/readyz"))["status"] == "ready", "the next one takes over"
+        process.send(data, signal.SIGKILL)
         serving.wait_for(r"(had died and was restarted)")
         assert json.loads(fetch(f"{serving.url}/readyz"))["status"] == "ready"
-    assert not process.is_running(tmp_path / "data")
-
-
-def test_after_kill_9_the_next_one_takes_over(tmp_path: Path) -> None:
-    serving = Serving(tmp_path / "data", "--no-demo")
-    serving.interrupt(signal.SIGKILL)
-    assert process.is_running(tmp_path / "data")
-    with Serving(tmp_path / "data", "--no-demo") as serving:
-        assert json.loads(fetch(f"{serving.url}/readyz"))["status"] == "ready"
-    assert not process.is_running(tmp_path / "data")
+        assert products(serving) == first
+        serving.interrupt(signal.SIGTERM)
+    assert "Traceback" not in serving.said
+    assert not process.is_running(data)
 
 
 def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
@@ -119,13 +110,48 @@ def test_an_endless_computation_does_not_keep_the_process_alive(sign: signal.Sig
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": "."}) as child:
         assert child.stdout
         url = f"http://127.0.0.1:{child.stdout.readline().strip()}"
-        with httpx.Client(base_url=url, timeout=30) as client, ThreadPoolExecutor(1) as pool:
+        with httpx.Client(base_url=url, timeout=120) as client, ThreadPoolExecutor(1) as pool:
             pool.submit(client.get, "/compute")
             while client.get("/").status_code != 200:
                 pass
             child.send_signal(sign)
             try:
-                assert child.wait(timeout=60) == 130
+                assert child.wait(120) == 130
             finally:
                 child.kill()
         assert "closed" in child.stdout.read()
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes that serve: those that the parent has forked, not what they started."""
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes in /proc")
+def test_several_processes_serve_one_port_and_one_that_dies_is_restarted(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with Serving(data, "--workers", "2", "--no-jobs", "--no-demo", "--metrics-port", "0") as serving:
+        until = time.monotonic() + 120
+        while len(before := children_of(serving.pid)) < 2 and time.monotonic() < until:
+            time.sleep(0.02)
+        os.kill(before[1], signal.SIGKILL)
+        serving.wait_for(r"(process 2 of 2 has died and is restarted)")
+        assert fetch(f"{serving.url}/healthz") == '{"status":"ok"}'
+        while len(children_of(serving.pid)) < 2 and time.monotonic() < until:
+            time.sleep(0.02)
+        assert before[0] in children_of(serving.pid)
+        serving.send(signal.SIGTERM)
+        assert serving.wait() == 0
+    assert serving.said.count("Squinney is at") == 1
+    assert serving.said.count("become the first admin") == 1
+    assert "Traceback" not in serving.said
+    assert not process.is_running(data), "the last process stops the embedded server"
+
+
+def test_a_process_of_several_that_cannot_start_ends_all(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "squinney.service.commands.main", "serve", "--workers", "2", "--port", "0"]
+    away = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100"
+    environment = {**os.environ, "MONGODB_URI": away, "SQUINNEY_SECRET": "the secret of the tests, long enough"}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert result.returncode == 7
+    assert result.stderr.count("MongoDB cannot be reached") == 1

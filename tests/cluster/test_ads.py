@@ -19,12 +19,12 @@ from squinney.testing.replica_set import ReplicaSet
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
-MOST_SECONDS = 60
+MAX_SECONDS = 60
 CREATIVE = {"kind": "text", "title": "Tea", "text": "", "url": "/"}
 
 
 def _wait_until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + MOST_SECONDS
+    until = time.monotonic() + MAX_SECONDS
     while time.monotonic() < until:
         with suppress(Unavailable):
             if holds():

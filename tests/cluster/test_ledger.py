@@ -1,4 +1,4 @@
-"""Transfers in both modes while the primary of three goes away: nothing acknowledged is lost."""
+"""Transfers while the primary of three goes away: nothing acknowledged is lost."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any
 
 import pytest
 from tests.losses import kill, pause, step_down
+from tests.sizes import todays
 
 from squinney import transactions
 from squinney.errors import Conflict, Unavailable
@@ -21,14 +21,14 @@ from squinney.mongo import schema
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
 from squinney.testing.replica_set import ReplicaSet
-from squinney.transactions import Mode, Transactions
+from squinney.transactions import Transactions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
-WORKERS: list[Mode] = ["native", "two-phase"] * 3
+WORKERS = 6
 ACCOUNTS = 12
 OPENING = 100_000
-MOST_SECONDS = 60
+MAX_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +59,11 @@ class Load:
         ledger = Accounts(db)
         self.ids = [ledger.open("EUR", OPENING)["_id"] for _ in range(ACCOUNTS)]
 
-    def ledger(self, mode: Mode) -> Accounts:
-        return Accounts(self.db, transactions=Transactions(self.db, mode, timeout_seconds=5, margin_seconds=1))
+    def ledger(self) -> Accounts:
+        return Accounts(self.db, transactions=Transactions(self.db, timeout_seconds=5))
 
     def work(self, number: int) -> None:
-        ledger, chance = self.ledger(WORKERS[number]), random.Random(number)
+        ledger, chance = self.ledger(), random.Random(number)
         for count in range(1_000_000):
             if self.stop.is_set():
                 return
@@ -77,38 +77,26 @@ class Load:
             else:
                 self.acknowledged[key] = transfer
 
-    def recover(self) -> None:
-        while not self.stop.wait(1):
-            with suppress(Unavailable):
-                Transactions(self.db, margin_seconds=1).recover()
-
     def wait_for(self, more: int) -> None:
         """Until so many more transfers were acknowledged."""
-        goal, deadline = len(self.acknowledged) + more, time.monotonic() + MOST_SECONDS
+        goal, deadline = len(self.acknowledged) + more, time.monotonic() + MAX_SECONDS
         while len(self.acknowledged) < goal and time.monotonic() < deadline:
             time.sleep(0.05)
         assert len(self.acknowledged) >= goal, f"the load does not get on: {self.errors}"
 
 
 def settle(load: Load) -> None:
-    """Wait for the last deadline, as the background job does, then repeat what nobody could be sure of."""
-    deadline = time.monotonic() + MOST_SECONDS
-    while load.db["transactions"].count_documents({"state": {"$in": ["new", "commit", "rollback"]}}):
-        assert time.monotonic() < deadline, "recover() does not get on"
-        with suppress(Unavailable):
-            Transactions(load.db, margin_seconds=1).recover()
-        time.sleep(0.2)
+    """Repeat what nobody could be sure of."""
     for key, transfer in load.unknown.items():
         load.acknowledged[key] = transfer
-        load.ledger("native").transfer(*transfer, key=key, memo=key)
+        load.ledger().transfer(*transfer, key=key, memo=key)
 
 
-@pytest.mark.parametrize("loss", [kill, step_down, pause], ids=lambda loss: loss.__name__)
+@pytest.mark.parametrize("loss", todays([kill, step_down, pause], of=3), ids=lambda loss: loss.__name__)
 def test_no_acknowledged_transfer_is_lost(three: ReplicaSet, bank: Db, loss: Callable[[ReplicaSet], None]) -> None:
     load = Load(bank)
-    with ThreadPoolExecutor(len(WORKERS) + 1) as pool:
-        work = [pool.submit(load.work, number) for number in range(len(WORKERS))]
-        work.append(pool.submit(load.recover))
+    with ThreadPoolExecutor(WORKERS) as pool:
+        work = [pool.submit(load.work, number) for number in range(WORKERS)]
         try:
             load.wait_for(60)
             loss(three)
@@ -123,7 +111,7 @@ def test_no_acknowledged_transfer_is_lost(three: ReplicaSet, bank: Db, loss: Cal
 
 def assert_kept(load: Load) -> None:
     lines: Counter[tuple[Any, ...]] = Counter(
-        (entry["memo"], entry["amount"]) for entry in load.db["entries"].find({"transfer_id": {"$ne": None}})
+        (entry["memo"], entry["amount"]) for entry in load.db["ledger.entries"].find({"transfer_id": {"$ne": None}})
     )
     expected = Counter(
         {(key, sign * amount): 1 for key, (_, _, amount) in load.acknowledged.items() for sign in (1, -1)}

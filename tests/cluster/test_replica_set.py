@@ -6,7 +6,8 @@ import pytest
 from pymongo import MongoClient
 from tests.processes import is_alive
 
-from squinney.mongo.connect import check_server, client_for, operation
+from squinney.mongo.connect import check_server, client_for
+from squinney.mongo.deadlines import operation
 from squinney.testing.replica_set import ReplicaSet
 
 pytestmark = pytest.mark.cluster

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
+
+from PIL import Image
 
 from squinney.clock import utcnow
 from squinney.commerce import (
@@ -17,15 +20,14 @@ from squinney.commerce import (
     InadequateInventory,
     PaymentDeclined,
     PaymentUnsettled,
+    Pictures,
     UnknownCategory,
     UnknownProduct,
 )
 from squinney.commerce.demo import demo
-from squinney.commerce.orders.payments import Behaviour
+from squinney.commerce.payments.test_gateway import Behaviour
 from squinney.mongo.schema import Db
 from squinney.testing import Case
-from squinney.testing.crash.cases import transactions
-from squinney.transactions import Mode
 from tests.crash.shop import LONG_AGO, PRICING, age, carts, inventory, levels, lines, paired, shop
 
 # ---- lines ----
@@ -34,8 +36,8 @@ from tests.crash.shop import LONG_AGO, PRICING, age, carts, inventory, levels, l
 def _changed(change: Callable[[Carts, str], object], *allowed: int) -> dict[str, Any]:
     """Return a case that changes the cart's line of films; its quantity must then be one of `allowed`."""
 
-    def act(db: Db, mode: Mode, cart_id: str) -> None:
-        change(carts(db, mode), cart_id)
+    def act(db: Db, cart_id: str) -> None:
+        change(carts(db), cart_id)
 
     def check(db: Db, cart_id: str) -> None:
         held = lines(db, cart_id).get("film", 0)
@@ -46,19 +48,19 @@ def _changed(change: Callable[[Carts, str], object], *allowed: int) -> dict[str,
 
 
 def _repeat_adds_once(db: Db, cart_id: str) -> None:
-    for mode in ("native", "two-phase"):
-        carts(db, mode).add_item(cart_id, "film", 3, key="k")
+    for _ in range(2):
+        carts(db).add_item(cart_id, "film", 3, key="k")
     assert (lines(db, cart_id)["film"], levels(db)) == (5, (5, 5, 0))
 
 
 def _repeat_gives_the_cart(db: Db, _: object) -> None:
-    made = [carts(db, mode).new(customer="ada", key="k")["_id"] for mode in ("native", "two-phase")]
-    assert [cart["_id"] for cart in db["carts"].find({"customer": "ada"})] == [made[0]] == [made[1]]
+    made = [carts(db).new(customer="ada", key="k")["_id"] for _ in range(2)]
+    assert [cart["_id"] for cart in db["commerce.carts"].find({"customer": "ada"})] == [made[0]] == [made[1]]
 
 
-def _short(db: Db, mode: Mode, cart_id: str) -> None:
+def _short(db: Db, cart_id: str) -> None:
     with suppress(InadequateInventory):
-        carts(db, mode).add_item(cart_id, "film", 9)
+        carts(db).add_item(cart_id, "film", 9)
         raise AssertionError("it was not refused")
 
 
@@ -69,10 +71,10 @@ def _untouched(db: Db, cart_id: str) -> None:
 # ---- checkout ----
 
 
-def _check_out(behaviour: Behaviour) -> Callable[[Db, Mode, str], None]:
-    def act(db: Db, mode: Mode, cart_id: str) -> None:
+def _check_out(behaviour: Behaviour) -> Callable[[Db, str], None]:
+    def act(db: Db, cart_id: str) -> None:
         with suppress(PaymentDeclined, PaymentUnsettled):
-            carts(db, mode, behaviour).checkout(cart_id, key="k")
+            carts(db, behaviour).checkout(cart_id, key="k")
 
     return act
 
@@ -84,7 +86,7 @@ def _settled(db: Db, cart_id: str) -> None:
     assert (status, levels(db)) in [("complete", (8, 0, 2)), ("active", (8, 2, 0))]
     carts(db).checkout(cart_id, key="k")
     paired(db)
-    assert db["test_charges"].count_documents({"state": "captured"}) == 1
+    assert db["commerce.test_charges"].count_documents({"state": "captured"}) == 1
     assert levels(db) == (8, 0, 2)
 
 
@@ -98,12 +100,12 @@ def _stalled(behaviour: Behaviour) -> Callable[[Db], str]:
     return prepare
 
 
-def _settle_all(db: Db, mode: Mode, cart_id: str) -> None:
-    carts(db, mode).settle_payments(0)
+def _settle_all(db: Db, cart_id: str) -> None:
+    carts(db).settle_payments(0)
 
 
-def _settle_one(db: Db, mode: Mode, cart_id: str) -> None:
-    carts(db, mode).settle(f"{cart_id}:1")
+def _settle_one(db: Db, cart_id: str) -> None:
+    carts(db).settle(f"{cart_id}:1")
 
 
 def _captured_late(db: Db) -> str:
@@ -113,14 +115,14 @@ def _captured_late(db: Db) -> str:
     carts(db).abandon(cart_id)
     other = carts(db).new()["_id"]
     carts(db).add_item(other, "film", 9)
-    db["test_charges"].update_one({"_id": f"{cart_id}:1"}, {"$set": {"state": "captured"}})
+    db["commerce.test_charges"].update_one({"_id": f"{cart_id}:1"}, {"$set": {"state": "captured"}})
     return cart_id
 
 
 def _refunded(db: Db, cart_id: str) -> None:
-    _settle_one(db, "native", cart_id)
-    assert [charge["state"] for charge in db["test_charges"].find()] == ["refunded"]
-    assert db["orders"].count_documents({}) == 0
+    _settle_one(db, cart_id)
+    assert [charge["state"] for charge in db["commerce.test_charges"].find()] == ["refunded"]
+    assert db["commerce.orders"].count_documents({}) == 0
     assert levels(db) == (1, 9, 0)
 
 
@@ -129,16 +131,8 @@ def _refunded(db: Db, cart_id: str) -> None:
 
 def _idle(db: Db) -> str:
     cart_id = shop(db)
-    db["carts"].update_many({}, {"$set": {"last_modified": utcnow() - timedelta(hours=1)}})
+    db["commerce.carts"].update_many({}, {"$set": {"last_modified": utcnow() - timedelta(hours=1)}})
     return cart_id
-
-
-def _expire(db: Db, mode: Mode, cart_id: str) -> None:
-    carts(db, mode).expire_carts(60)
-
-
-def _abandon(db: Db, mode: Mode, cart_id: str) -> None:
-    carts(db, mode).abandon(cart_id)
 
 
 def _given_back_or_not(db: Db, cart_id: str) -> None:
@@ -149,13 +143,9 @@ def _given_back_or_not(db: Db, cart_id: str) -> None:
 
 def _orphaned(db: Db) -> str:
     cart_id = shop(db)
-    db["carts"].delete_many({})
-    db["reservations"].update_many({}, {"$set": {"at": LONG_AGO}})
+    db["commerce.carts"].delete_many({})
+    db["commerce.reservations"].update_many({}, {"$set": {"at": LONG_AGO}})
     return cart_id
-
-
-def _return_orphans(db: Db, mode: Mode, cart_id: str) -> None:
-    carts(db, mode).return_orphans(60)
 
 
 def _all_back(db: Db, cart_id: str) -> None:
@@ -164,19 +154,15 @@ def _all_back(db: Db, cart_id: str) -> None:
 
 def _expired_long_ago(db: Db) -> str:
     cart_id = shop(db)
-    _check_out("decline")(db, "native", cart_id)
+    _check_out("decline")(db, cart_id)
     carts(db).abandon(cart_id)
-    db["carts"].update_many({}, {"$set": {"last_modified": LONG_AGO}})
+    db["commerce.carts"].update_many({}, {"$set": {"last_modified": LONG_AGO}})
     return cart_id
-
-
-def _forget(db: Db, mode: Mode, cart_id: str) -> None:
-    carts(db, mode).forget_carts(30 * 86_400)
 
 
 def _forgotten(db: Db, cart_id: str) -> None:
     """Assert that the job has deleted everything."""
-    assert (db["carts"].count_documents({}), db["payments"].count_documents({})) == (0, 0)
+    assert (db["commerce.carts"].count_documents({}), db["commerce.payments"].count_documents({})) == (0, 0)
 
 
 # ---- stock and products ----
@@ -186,26 +172,26 @@ def _unstocked(db: Db) -> None:
     Catalog(db).add({"_id": "film", "type": "Film", "title": "film", "pricing": PRICING})
 
 
-def _receive(db: Db, mode: Mode, state: Any) -> None:
-    inventory(db, mode).receive("film", 5, key="k")
+def _receive(db: Db, state: Any) -> None:
+    inventory(db).receive("film", 5, key="k")
 
 
 def _received_once(db: Db, state: Any) -> None:
-    for mode in ("native", "two-phase"):
-        _receive(db, mode, state)
+    for _ in range(2):
+        _receive(db, state)
     assert levels(db)[0] == (5 if state is None else 13)
 
 
-def _adjust(db: Db, mode: Mode, state: Any) -> None:
-    inventory(db, mode).adjust("film", -3, "lost", key="k")
+def _adjust(db: Db, state: Any) -> None:
+    inventory(db).adjust("film", -3, "lost", key="k")
 
 
 def _adjusted_once(db: Db, state: Any) -> None:
-    _adjust(db, "native", state)
+    _adjust(db, state)
     assert levels(db) == (5, 2, 0)
 
 
-def _add_product(db: Db, mode: Mode, state: Any) -> None:
+def _add_product(db: Db, state: Any) -> None:
     Catalog(db).add({"_id": "new", "type": "Film", "title": "new", "pricing": PRICING})
 
 
@@ -213,7 +199,7 @@ def _added_or_not(db: Db, state: Any) -> None:
     assert len(Catalog(db).get_many(["new"])) in (0, 1)
 
 
-def _add_again(db: Db, mode: Mode, state: Any) -> None:
+def _add_again(db: Db, state: Any) -> None:
     Catalog(db).add({"_id": "film", "type": "Film", "title": "new", "pricing": PRICING})
 
 
@@ -222,22 +208,22 @@ def _sellable_if_added(db: Db, state: Any) -> None:
         carts(db).add_item(carts(db).new()["_id"], "film")
 
 
-def _add_with_key(db: Db, mode: Mode, state: Any) -> None:
+def _add_with_key(db: Db, state: Any) -> None:
     Catalog(db).add({"_id": "film", "type": "Film", "title": "new", "pricing": PRICING}, key="k")
 
 
 def _removed(db: Db) -> None:
-    _remove_product(db, "native", _abandoned(db))
+    _remove_product(db, _abandoned(db))
 
 
 def _added_and_sellable(db: Db, state: Any) -> None:
-    _add_with_key(db, "native", state)
+    _add_with_key(db, state)
     assert Catalog(db).get("film")["title"] == "new"
     _sellable_if_added(db, state)
 
 
-def _remove_product(db: Db, mode: Mode, cart_id: str) -> None:
-    Catalog(db, transactions=transactions(db, mode)).remove("film")
+def _remove_product(db: Db, cart_id: str) -> None:
+    Catalog(db).remove("film")
 
 
 def _abandoned(db: Db) -> str:
@@ -255,29 +241,44 @@ def _removed_or_not(db: Db, cart_id: str) -> None:
         assert removed
 
 
-def _import(db: Db, mode: Mode, state: Any) -> None:
+def _import(db: Db, state: Any) -> None:
     films = [json.dumps({"_id": f"p{n}", "type": "Film", "title": "p", "pricing": PRICING}) for n in range(1_500)]
     Catalog(db).import_products(films, existing="skip")
 
 
 def _import_goes_on(db: Db, state: Any) -> None:
-    _import(db, "native", state)
-    assert db["products"].count_documents({}) == 1_500
+    _import(db, state)
+    assert db["commerce.products"].count_documents({}) == 1_500
 
 
-def _import_again(db: Db, mode: Mode, state: Any) -> None:
+def _import_again(db: Db, state: Any) -> None:
     film = {"_id": "film", "type": "Film", "title": "new", "pricing": PRICING}
     Catalog(db).import_products([json.dumps(film)])
 
 
-def _demo(db: Db, mode: Mode, state: Any) -> None:
-    demo(db)
+def _lost_pictures(db: Db) -> None:
+    Catalog(db).add({"_id": "lost", "type": "Book", "title": "Lost", "pricing": PRICING})
+    for _ in range(2):
+        file = io.BytesIO()
+        Image.new("RGB", (4, 4)).save(file, "PNG")
+        file.seek(0)
+        Pictures(db).add("lost", file)
+    Catalog(db).remove("lost")
+
+
+def _forget_pictures(db: Db, state: Any) -> None:
+    Pictures(db).forget_lost()
+
+
+def _all_forgotten(db: Db, state: Any) -> None:
+    _forget_pictures(db, state)
+    assert db["commerce.pictures"].count_documents({}) == 0
 
 
 def _demo_goes_on(db: Db, state: Any) -> None:
     demo(db)
-    assert db["products"].count_documents({}) == 7
-    assert db["categories"].count_documents({}) == 8
+    assert db["commerce.products"].count_documents({}) == 7
+    assert db["commerce.categories"].count_documents({}) == 8
     assert inventory(db).level("album-0")["qty"] == 12
 
 
@@ -289,7 +290,7 @@ def _tree(db: Db) -> None:
 
 
 def _on_tree(name: str, change: Callable[[Categories], object], covers: tuple[str, ...] = ()) -> Case:
-    def act(db: Db, mode: Mode, state: Any) -> None:
+    def act(db: Db, state: Any) -> None:
         with suppress(UnknownCategory):
             change(Categories(db))
 
@@ -298,7 +299,7 @@ def _on_tree(name: str, change: Callable[[Categories], object], covers: tuple[st
         with suppress(UnknownCategory):
             change(Categories(db))
 
-    return Case(f"Categories.{name}", "commerce", _tree, act, check, modes=["native"], covers=covers)
+    return Case(f"Categories.{name}", "commerce", _tree, act, check, covers=covers)
 
 
 TREE_CASES = [
@@ -316,21 +317,21 @@ CASES = [
         "Carts.new with a key",
         "commerce",
         lambda db: None,
-        lambda db, mode, _: carts(db, mode).new(customer="ada", key="k"),
+        lambda db, _: carts(db).new(customer="ada", key="k"),
         _repeat_gives_the_cart,
     ),
     Case(
         "Carts.add_item",
         "commerce",
         shop,
-        lambda db, mode, cart_id: carts(db, mode).add_item(cart_id, "film", 3, key="k"),
+        lambda db, cart_id: carts(db).add_item(cart_id, "film", 3, key="k"),
         _repeat_adds_once,
     ),
     Case(
         "Carts.add_item new line",
         "commerce",
         lambda db: (shop(db), carts(db).new()["_id"])[1],
-        lambda db, mode, cart_id: carts(db, mode).add_item(cart_id, "film", 1),
+        lambda db, cart_id: carts(db).add_item(cart_id, "film", 1),
         lambda db, cart_id: levels(db),
     ),
     Case("Carts.add_item refused", "commerce", shop, _short, _untouched),
@@ -354,27 +355,48 @@ CASES = [
         "Carts.settle_payments captured", "commerce", _stalled("capture-then-timeout"), _settle_all, _settled, age=age
     ),
     Case("Carts.settle", "commerce", _captured_late, _settle_one, _refunded, age=age, covers=["Orders.refund"]),
-    Case("Carts.expire_carts", "commerce", _idle, _expire, _given_back_or_not, covers=["job:expire-carts"]),
-    Case("Carts.abandon", "commerce", shop, _abandon, _given_back_or_not),
-    Case("Carts.return_orphans", "commerce", _orphaned, _return_orphans, _all_back, covers=["job:return-orphans"]),
+    Case(
+        "Carts.expire_carts",
+        "commerce",
+        _idle,
+        lambda db, cart_id: carts(db).expire_carts(60),
+        _given_back_or_not,
+        covers=["job:expire-carts"],
+    ),
+    Case("Carts.abandon", "commerce", shop, lambda db, cart_id: carts(db).abandon(cart_id), _given_back_or_not),
+    Case(
+        "Carts.return_orphans",
+        "commerce",
+        _orphaned,
+        lambda db, cart_id: carts(db).return_orphans(60),
+        _all_back,
+        covers=["job:return-orphans"],
+    ),
     Case(
         "Carts.forget_carts",
         "commerce",
         _expired_long_ago,
-        _forget,
+        lambda db, cart_id: carts(db).forget_carts(30 * 86_400),
         _forgotten,
-        modes=["native"],
         covers=["job:forget-carts"],
     ),
     Case("Inventory.receive", "commerce", shop, _receive, _received_once),
     Case("Inventory.receive first", "commerce", _unstocked, _receive, _received_once),
     Case("Inventory.adjust", "commerce", shop, _adjust, _adjusted_once),
-    Case("Catalog.add", "commerce", lambda db: None, _add_product, _added_or_not, modes=["native"]),
-    Case("Catalog.add again", "commerce", _removed, _add_again, _sellable_if_added, modes=["native"]),
-    Case("Catalog.add with a key", "commerce", _removed, _add_with_key, _added_and_sellable, modes=["native"]),
+    Case("Catalog.add", "commerce", lambda db: None, _add_product, _added_or_not),
+    Case("Catalog.add again", "commerce", _removed, _add_again, _sellable_if_added),
+    Case("Catalog.add with a key", "commerce", _removed, _add_with_key, _added_and_sellable),
     Case("Catalog.remove", "commerce", _abandoned, _remove_product, _removed_or_not),
-    Case("Catalog.import_products", "commerce", lambda db: None, _import, _import_goes_on, modes=["native"]),
-    Case("Catalog.import_products again", "commerce", _removed, _import_again, _sellable_if_added, modes=["native"]),
-    Case("commerce.demo", "commerce", lambda db: None, _demo, _demo_goes_on, modes=["native"]),
+    Case("Catalog.import_products", "commerce", lambda db: None, _import, _import_goes_on),
+    Case("Catalog.import_products again", "commerce", _removed, _import_again, _sellable_if_added),
+    Case(
+        "Pictures.forget_lost",
+        "commerce",
+        _lost_pictures,
+        _forget_pictures,
+        _all_forgotten,
+        covers=["job:forget-pictures"],
+    ),
+    Case("commerce.demo", "commerce", lambda db: None, lambda db, state: demo(db), _demo_goes_on),
     *TREE_CASES,
 ]

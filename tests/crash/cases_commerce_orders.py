@@ -9,30 +9,29 @@ from typing import Any
 from squinney.commerce import Catalog, OrderFixed, Orders, UnknownOrder
 from squinney.mongo.schema import Db
 from squinney.testing import Case
-from squinney.testing.protocol import recover
-from squinney.transactions import Mode, Stale
+from squinney.transactions import Stale
 from tests.crash.shop import PRICING, age, carts, levels, orders, paid
 
 LINES = [{"sku": "x", "price": 3, "qty": 2}, {"sku": "y", "price": 10, "qty": 1}]
 
 
-def _place(db: Db, mode: Mode, state: Any) -> None:
-    orders(db, mode).place([{"sku": "x", "price": 3, "qty": 2}], key="k")
+def _place(db: Db, state: Any) -> None:
+    orders(db).place([{"sku": "x", "price": 3, "qty": 2}], key="k")
 
 
 def _placed_once(db: Db, state: Any) -> None:
-    for mode in ("native", "two-phase"):
-        _place(db, mode, state)
+    for _ in range(2):
+        _place(db, state)
     assert [order["total"] for order in orders(db).all().items] == [6]
 
 
-def _cancel(db: Db, mode: Mode, cart_id: str) -> None:
-    orders(db, mode).cancel(cart_id)
+def _cancel(db: Db, cart_id: str) -> None:
+    orders(db).cancel(cart_id)
 
 
 def _cancelled_or_not(db: Db, cart_id: str) -> None:
     status = orders(db).get(cart_id)["status"]
-    charge = db["test_charges"].find_one()
+    charge = db["commerce.test_charges"].find_one()
     assert charge
     assert (status, charge["state"], levels(db)) in [
         ("placed", "captured", (8, 0, 2)),
@@ -41,12 +40,12 @@ def _cancelled_or_not(db: Db, cart_id: str) -> None:
 
 
 def _paid(db: Db) -> Any:
-    return db["payments"].find_one({"cart_id": paid(db)})
+    return db["commerce.payments"].find_one({"cart_id": paid(db)})
 
 
-def _refund_at_provider(db: Db, mode: Mode, payment: Any) -> None:
-    db["test_charges"].update_one({}, {"$set": {"state": "refunded"}})
-    orders(db, mode).record_refund(payment)
+def _refund_at_provider(db: Db, payment: Any) -> None:
+    db["commerce.test_charges"].update_one({}, {"$set": {"state": "refunded"}})
+    orders(db).record_refund(payment)
 
 
 def _given_back_or_not(db: Db, payment: Any) -> None:
@@ -61,28 +60,24 @@ def _placed(db: Db) -> str:
 def _edited(name: str, edit: Callable[[Orders, str], object], *allowed: int) -> Case:
     """Return a case that edits an unpaid order: its total must be the sum of its lines, and one of `allowed`."""
 
-    def act(db: Db, mode: Mode, order_id: str) -> None:
-        edit(orders(db, mode), order_id)
+    def act(db: Db, order_id: str) -> None:
+        edit(orders(db), order_id)
 
     def check(db: Db, order_id: str) -> None:
         order = orders(db).get(order_id)
         assert order["total"] == sum(line["price"] * line["qty"] for line in order["items"])
         assert order["total"] in allowed
 
-    return Case(f"Orders.{name}", "commerce", _placed, act, check, modes=["native"])
+    return Case(f"Orders.{name}", "commerce", _placed, act, check)
 
 
-def _add_with_key(db: Db, mode: Mode, order_id: str) -> None:
-    orders(db, mode).add_or_increase(order_id, "x", 99, 3, key="k")
+def _add_with_key(db: Db, order_id: str) -> None:
+    orders(db).add_or_increase(order_id, "x", 99, 3, key="k")
 
 
 def _added_once(db: Db, order_id: str) -> None:
-    _add_with_key(db, "native", order_id)
+    _add_with_key(db, order_id)
     assert orders(db).get(order_id)["total"] == 25
-
-
-def _delete(db: Db, mode: Mode, order_id: str) -> None:
-    orders(db, mode).delete(order_id)
 
 
 def _deleted_or_not(db: Db, order_id: str) -> None:
@@ -102,18 +97,13 @@ def _cancel_unpaid(db: Db, order_id: str) -> None:
 def _lost(db: Db) -> str:
     """Prepare a complete cart whose order was deleted directly in the database."""
     cart_id = paid(db)
-    db["orders"].delete_one({"_id": cart_id})
+    db["commerce.orders"].delete_one({"_id": cart_id})
     return cart_id
 
 
-def _from_cart(db: Db, mode: Mode, cart_id: str) -> None:
-    orders(db, mode).from_cart(cart_id)
-
-
 def _ask_again(db: Db) -> None:
-    """Create missing orders once the dead run is settled: no job does that, so callers repeat `from_cart`."""
-    recover(db)
-    for cart in db["carts"].find({"status": "complete"}):
+    """Create missing orders: no job does that, so callers repeat `from_cart`."""
+    for cart in db["commerce.carts"].find({"status": "complete"}):
         orders(db).from_cart(cart["_id"])
 
 
@@ -122,14 +112,14 @@ def _made_once(db: Db, cart_id: str) -> None:
     assert levels(db) == (8, 0, 2)
 
 
-def _new_cart(db: Db, mode: Mode, state: Any) -> None:
-    carts(db, mode).new()
+def _new_cart(db: Db, state: Any) -> None:
+    carts(db).new()
 
 
 def _new_carts(db: Db, state: Any) -> None:
-    for cart in db["carts"].find():
+    for cart in db["commerce.carts"].find():
         assert (cart["status"], cart["items"]) == ("active", [])
-    assert db["carts"].count_documents({}) <= 1
+    assert db["commerce.carts"].count_documents({}) <= 1
 
 
 def _product(db: Db) -> None:
@@ -143,7 +133,7 @@ def _changed(db: Db, state: Any) -> None:
     assert (found["title"], found["title_lower"], found["version"]) == ("new", "new", 2)
 
 
-def _replace(db: Db, mode: Mode, state: Any) -> None:
+def _replace(db: Db, state: Any) -> None:
     product = {"type": "Film", "title": "new", "pricing": PRICING}
     Catalog(db).replace("p", product, expected_version=1)
 
@@ -151,7 +141,7 @@ def _replace(db: Db, mode: Mode, state: Any) -> None:
 CASES = [
     Case("Orders.place", "commerce", lambda db: None, _place, _placed_once),
     Case("Orders.cancel", "commerce", paid, _cancel, _cancelled_or_not, age=age),
-    Case("Orders.cancel unpaid", "commerce", _placed, _cancel, _cancel_unpaid, modes=["native"]),
+    Case("Orders.cancel unpaid", "commerce", _placed, _cancel, _cancel_unpaid),
     _edited("add_or_increase", lambda o, order_id: o.add_or_increase(order_id, "x", 99, 3), 16, 25),
     _edited("add_or_increase new line", lambda o, order_id: o.add_or_increase(order_id, "z", 100, 1), 16, 116),
     Case(
@@ -160,29 +150,33 @@ CASES = [
         _placed,
         _add_with_key,
         _added_once,
-        modes=["native"],
         covers=["transactions.once"],
     ),
     Case("Orders.record_refund", "commerce", _paid, _refund_at_provider, _given_back_or_not, age=age),
     _edited("set_quantity", lambda o, order_id: o.set_quantity(order_id, "x", 5), 16, 25),
     _edited("remove_item", lambda o, order_id: o.remove_item(order_id, "y"), 16, 6),
-    Case("Orders.delete", "commerce", _placed, _delete, _deleted_or_not, modes=["native"]),
-    Case("Orders.from_cart", "commerce", _lost, _from_cart, _made_once, age=_ask_again),
+    Case("Orders.delete", "commerce", _placed, lambda db, order_id: orders(db).delete(order_id), _deleted_or_not),
+    Case(
+        "Orders.from_cart",
+        "commerce",
+        _lost,
+        lambda db, cart_id: orders(db).from_cart(cart_id),
+        _made_once,
+        age=_ask_again,
+    ),
     Case(
         "Carts.new",
         "commerce",
         lambda db: None,
-        lambda db, mode, _: carts(db, mode).new(),
+        lambda db, _: carts(db).new(),
         _new_carts,
-        modes=["native"],
     ),
     Case(
         "Catalog.patch",
         "commerce",
         _product,
-        lambda db, mode, _: Catalog(db).patch("p", {"title": "new"}),
+        lambda db, _: Catalog(db).patch("p", {"title": "new"}),
         _changed,
-        modes=["native"],
     ),
-    Case("Catalog.replace", "commerce", _product, _replace, _changed, modes=["native"]),
+    Case("Catalog.replace", "commerce", _product, _replace, _changed),
 ]

@@ -12,8 +12,7 @@ from squinney.game.jobs import wander
 from squinney.game.loading import insert_rooms
 from squinney.mongo.schema import Db
 from squinney.testing import Case
-from squinney.testing.crash.cases import transactions
-from squinney.transactions import Key, Mode
+from squinney.transactions import Key
 
 Act = Callable[[World], object]
 Holds = Callable[[World], bool]
@@ -22,19 +21,15 @@ GOLD = 150
 insert_rooms.ROOMS_AT_ONCE = 10  # so that the demo is three transactions
 
 
-def _world(db: Db, mode: Mode = "auto") -> World:
-    return World(db, transactions=transactions(db, mode))
-
-
 def _rooms(db: Db) -> None:
-    world = _world(db)
+    world = World(db)
     world.create_location("hall", description="A hall.", exits={"n": "yard"})
     world.create_location("yard", description="A yard.", exits={"s": "hall"})
 
 
 def _people(db: Db) -> None:
     _rooms(db)
-    world = _world(db)
+    world = World(db)
     world.create_character("Ann", id="ann", location="hall", gold=100)
     world.create_character("Bob", id="bob", location="hall")
     world.create_character("Mo", id="mo", location="hall", gold=50, kind="shopkeeper")
@@ -59,26 +54,26 @@ def _things(*names: str) -> Callable[[Db], None]:
     def prepare(db: Db) -> None:
         _people(db)
         for name in names:
-            _world(db).create_item("coin" if name in COINS else name, id=name, **THINGS[name])
+            World(db).create_item("coin" if name in COINS else name, id=name, **THINGS[name])
 
     return prepare
 
 
 def _worn(db: Db) -> None:
     _things("hat")(db)
-    _world(db).wear("ann", "hat")
+    World(db).wear("ann", "hat")
 
 
-def _do(act: Act, db: Db, mode: Mode, state: Any) -> None:
-    act(_world(db, mode))
+def _do(act: Act, db: Db, state: Any) -> None:
+    act(World(db))
 
 
 def _done_once(act: Act, holds: Holds, db: Db, state: Any) -> None:
-    """Repeat the action in both modes, and check that it happened once and no gold was created or lost."""
-    for mode in ("native", "two-phase"):
-        act(_world(db, mode))
-    assert holds(_world(db))
-    assert _world(db).gold() in (0, GOLD)
+    """Repeat the action twice, and check that it happened once and no gold was created or lost."""
+    for _ in range(2):
+        act(World(db))
+    assert holds(World(db))
+    assert World(db).gold() in (0, GOLD)
 
 
 def _case(name: str, act: Act, holds: Holds, prepare: Callable[[Db], None] = _people) -> Case:
@@ -105,25 +100,17 @@ def _monsters(db: Db) -> None:
     _rooms(db)
     for number in range(2):
         name = f"rat {number}"
-        _world(db).create_character(name, id=name, location="hall", kind="monster", wanders=True)
-
-
-def _wander(db: Db, mode: Mode, state: Any) -> None:
-    wander(db)
+        World(db).create_character(name, id=name, location="hall", kind="monster", wanders=True)
 
 
 def _everyone_is_somewhere(db: Db, state: Any) -> None:
-    assert sum(_world(db).location(room)["player_count"] for room in ("hall", "yard")) == 2
-
-
-def _demo(db: Db, mode: Mode, state: Any) -> None:
-    demo(db)
+    assert sum(World(db).location(room)["player_count"] for room in ("hall", "yard")) == 2
 
 
 def _demo_goes_on(db: Db, state: Any) -> None:
     demo(db)
-    assert len(_world(db).locations(limit=200).items) == 25
-    assert _world(db).named("Pell the chandler")["gold"] == 400
+    assert len(World(db).locations(limit=200).items) == 25
+    assert World(db).named("Pell the chandler")["gold"] == 400
 
 
 CASES = [
@@ -185,6 +172,6 @@ CASES = [
     ),
     _case("sell", _keyed("sell", "ann", "mo", "purse", 4), lambda w: _qty(w, "mo", "coin") == 4, _things("purse")),
     _case("say", _keyed("say", "ann", "hello"), _said_once),
-    Case("game.demo", "game", lambda db: None, _demo, _demo_goes_on, ["native"], covers=["World.load_world"]),
-    Case("job:wander-game-monsters", "game", _monsters, _wander, _everyone_is_somewhere, ["native"]),
+    Case("game.demo", "game", lambda db: None, lambda db, state: demo(db), _demo_goes_on, covers=["World.load_world"]),
+    Case("job:wander-game-monsters", "game", _monsters, lambda db, state: wander(db), _everyone_is_somewhere),
 ]

@@ -10,31 +10,25 @@ from squinney.identity import Invitations, LoginTaken, People, Sessions, SignInR
 from squinney.mongo.schema import Db
 from squinney.patterns.queue import Queue
 from squinney.testing import Case
-from squinney.testing.crash.cases import transactions
-from squinney.transactions import Mode
 
 PASSWORD = "correct horse battery"
 
 
-def _people(db: Db, mode: Mode = "auto") -> People:
-    return People(db, transactions=transactions(db, mode))
-
-
-def _sign_up(db: Db, mode: Mode, state: Any) -> None:
-    _people(db, mode).sign_up("ada", PASSWORD)
+def _sign_up(db: Db, state: Any) -> None:
+    People(db).sign_up("ada", PASSWORD)
 
 
 def _is_whole_or_not_there(db: Db, state: Any) -> None:
     """Check that the login can be used or is still free, whether or not the sign-up succeeded."""
     with suppress(LoginTaken):
-        _people(db).sign_up("ada", PASSWORD)
-    assert _people(db).sign_in("ada", PASSWORD)["login"] == "ada"
-    assert len(_people(db).all().items) == 1
+        People(db).sign_up("ada", PASSWORD)
+    assert People(db).sign_in("ada", PASSWORD)["login"] == "ada"
+    assert len(People(db).all().items) == 1
     assert list(find_problems(db)) == []
 
 
-def _accept(db: Db, mode: Mode, token: Any) -> None:
-    Invitations(db, transactions=transactions(db, mode)).accept(token, "boss", PASSWORD)
+def _accept(db: Db, token: Any) -> None:
+    Invitations(db).accept(token, "boss", PASSWORD)
 
 
 def _used_up_exactly_with_its_person(db: Db, token: Any) -> None:
@@ -43,29 +37,29 @@ def _used_up_exactly_with_its_person(db: Db, token: Any) -> None:
         there = False
     except NotFound:
         there = True
-    assert _people(db).is_there_an_admin() == there
+    assert People(db).is_there_an_admin() == there
     assert list(find_problems(db)) == []
 
 
 def _signed_up(db: Db) -> Any:
-    return _people(db).sign_up("ada", PASSWORD)["_id"]
+    return People(db).sign_up("ada", PASSWORD)["_id"]
 
 
-def _sign_in(db: Db, mode: Mode, person_id: Any) -> None:
-    _people(db, mode).sign_in("ada", PASSWORD, address="192.0.2.1")
+def _sign_in(db: Db, person_id: Any) -> None:
+    People(db).sign_in("ada", PASSWORD, address="192.0.2.1")
 
 
 def _can_sign_in(db: Db, person_id: Any) -> None:
-    assert _people(db).sign_in("ada", PASSWORD, address="192.0.2.1")["_id"] == person_id
+    assert People(db).sign_in("ada", PASSWORD, address="192.0.2.1")["_id"] == person_id
 
 
 def _with_a_session(db: Db) -> Any:
-    person = _people(db).sign_up("ada", PASSWORD)
+    person = People(db).sign_up("ada", PASSWORD)
     return person["_id"], Sessions(db).start(person)
 
 
-def _set_password(db: Db, mode: Mode, state: Any) -> None:
-    _people(db, mode).set_password(state[0], "another password")
+def _set_password(db: Db, state: Any) -> None:
+    People(db).set_password(state[0], "another password")
 
 
 def _the_old_with_its_session_or_the_new_without(db: Db, state: Any) -> None:
@@ -75,7 +69,7 @@ def _the_old_with_its_session_or_the_new_without(db: Db, state: Any) -> None:
 
 def _works(db: Db, password: str) -> bool:
     try:
-        return bool(_people(db).sign_in("ada", password))
+        return bool(People(db).sign_in("ada", password))
     except SignInRefused:
         return False
 
@@ -88,23 +82,23 @@ def _put_twice(db: Db) -> Any:
     return task
 
 
-def _done(db: Db, mode: Mode, task: Any) -> None:
+def _done(db: Db, task: Any) -> None:
     Queue(db, "sweep").done(task)
 
 
-def _done_all(db: Db, mode: Mode, task: Any) -> None:
+def _done_all(db: Db, task: Any) -> None:
     Queue(db, "sweep").done_all([task])
 
 
 def _the_second_put_is_not_lost(db: Db, task: Any) -> None:
-    again = Queue(db, "sweep", visibility_seconds=0, most_tries=99).take()  # asked more than once
+    again = Queue(db, "sweep", visibility_seconds=0, max_tries=99).take()  # asked more than once
     assert again
     assert again["body"] == {"n": 2}
 
 
 CASES = [
     Case("People.sign_up", "identity", lambda db: None, _sign_up, _is_whole_or_not_there),
-    Case("People.sign_in", "identity", _signed_up, _sign_in, _can_sign_in, modes=["native"]),
+    Case("People.sign_in", "identity", _signed_up, _sign_in, _can_sign_in),
     Case(
         "People.set_password", "identity", _with_a_session, _set_password, _the_old_with_its_session_or_the_new_without
     ),
@@ -122,6 +116,6 @@ CASES = [
         _accept,
         _used_up_exactly_with_its_person,
     ),
-    Case("Queue.done", "identity", _put_twice, _done, _the_second_put_is_not_lost, modes=["native"]),
-    Case("Queue.done_all", "identity", _put_twice, _done_all, _the_second_put_is_not_lost, modes=["native"]),
+    Case("Queue.done", "identity", _put_twice, _done, _the_second_put_is_not_lost),
+    Case("Queue.done_all", "identity", _put_twice, _done_all, _the_second_put_is_not_lost),
 ]

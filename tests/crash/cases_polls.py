@@ -8,35 +8,32 @@ from typing import Any
 from polls import AlreadyVoted, PollClosed, Polls, repair
 from squinney.mongo.schema import Db
 from squinney.testing import Case
-from squinney.testing.crash.cases import transactions
-from squinney.transactions import Mode
 
 
 def _one_poll(db: Db) -> Any:
     return Polls(db).open("Tea or coffee?", ["tea", "coffee"])["_id"]
 
 
-def _vote(db: Db, mode: Mode, poll_id: Any) -> None:
-    Polls(db, transactions=transactions(db, mode)).vote(poll_id, "ann", "tea")
+def _vote(db: Db, poll_id: Any) -> None:
+    Polls(db).vote(poll_id, "ann", "tea")
 
 
 def _votes_once(db: Db, poll_id: Any) -> None:
     """Vote again: whether the first vote was stored or not, exactly one vote is stored and counted."""
-    for mode in ("native", "two-phase"):
-        with suppress(AlreadyVoted):
-            _vote(db, mode, poll_id)
+    with suppress(AlreadyVoted):
+        _vote(db, poll_id)
     assert Polls(db).get(poll_id)["options"] == [{"name": "tea", "votes": 1}, {"name": "coffee", "votes": 0}]
     assert db["poll_votes"].count_documents({}) == 1
 
 
-def _close(db: Db, mode: Mode, poll_id: Any) -> None:
-    Polls(db, transactions=transactions(db, mode)).close(poll_id)
+def _close(db: Db, poll_id: Any) -> None:
+    Polls(db).close(poll_id)
 
 
 def _accepts_votes_unless_closed(db: Db, poll_id: Any) -> None:
     closed = "closed_at" in Polls(db).get(poll_id)
     try:
-        _vote(db, "native", poll_id)
+        _vote(db, poll_id)
     except PollClosed:
         assert closed
     except AlreadyVoted:
@@ -62,9 +59,8 @@ CASES = [
         "polls.repair",
         system="polls",
         prepare=_miscounted,
-        act=lambda db, mode, state: repair(db),
+        act=repair,
         check=_nothing_to_repair,
-        modes=["native"],
         age=repair,  # the next run repairs what the crashed one did not
     ),
 ]

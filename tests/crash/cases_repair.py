@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from bson import ObjectId
-
 from squinney import assembly
 from squinney.analytics import Hits
 from squinney.content import Nodes
@@ -16,7 +14,6 @@ from squinney.ledger import Accounts
 from squinney.mongo.schema import Db
 from squinney.social import Network
 from squinney.testing import Case
-from squinney.transactions import Mode, drop_orphans
 from tests.crash.cases_ads import _placed
 from tests.crash.cases_analytics import START
 from tests.crash.cases_game import _things
@@ -28,24 +25,12 @@ ADA: Any = {"_id": "ada", "name": "Ada"}
 def _wrong_balances(db: Db) -> None:
     for opening in (5, 7):
         Accounts(db).open("EUR", opening)
-    _spoil(db, "accounts", {"balance": 99})
-
-
-def _orphans(db: Db) -> None:
-    for _ in range(2):
-        Accounts(db).open("EUR")
-    run = ObjectId()
-    db["accounts"].update_many({}, {"$set": {"txns": [run], "txn_lock": run}})
-    db["entries"].insert_one({"_id": "late", "txn_stub": run, "txn_lock": run}, bypass_document_validation=True)
-
-
-def _drop_orphans(db: Db, mode: Mode, state: Any) -> None:
-    assert drop_orphans(db, ["accounts", "entries"]) == {"markers dropped": 2, "stubs removed": 1}
+    _spoil(db, "ledger.accounts", {"balance": 99})
 
 
 def _wrong_stocks(db: Db) -> None:
     shop(db)
-    _spoil(db, "stock", {"qty": 3})
+    _spoil(db, "commerce.stock", {"qty": 3})
 
 
 def _wrong_children(db: Db) -> None:
@@ -57,18 +42,18 @@ def _wrong_children(db: Db) -> None:
 def _logins_of_nobody(db: Db) -> None:
     for login in ("ada", "ben"):
         People(db).sign_up(login, "a long password")
-    db["people"].delete_many({})
+    db["identity.people"].delete_many({})
 
 
 def _wrong_days(db: Db) -> None:
     for page in ("/a", "/b"):
         Hits(db).record("s", page, START)
-    _spoil(db, "hits.daily", {"total": 99})
+    _spoil(db, "analytics.hits_daily", {"total": 99})
 
 
 def _wrong_sums(db: Db) -> None:
     _placed(db)
-    _spoil(db, "ad_budgets", {"spent": 5})
+    _spoil(db, "ads.budgets", {"spent": 5})
 
 
 def _wrong_lists(db: Db) -> None:
@@ -95,7 +80,7 @@ def _repair(system: str) -> Callable[[Db], object]:
     return found.repair
 
 
-def _act(system: str, db: Db, mode: Mode, state: Any) -> None:
+def _act(system: str, db: Db, state: Any) -> None:
     assert sum(1 for _ in assembly.system_named(system).find_problems(db)) > 0  # type: ignore[union-attr]
     _repair(system)(db)
 
@@ -107,19 +92,10 @@ def _nothing_is_left_to_do(system: str, db: Db, state: Any) -> None:
 def _case(system: str, damage: Callable[[Db], None], covers: Sequence[str] = ()) -> Case:
     """Its `age` is the next run: that is what mends, as its docstring says."""
     check = partial(_nothing_is_left_to_do, system)
-    return Case(f"{system}.repair", system, damage, partial(_act, system), check, ["native"], covers, _repair(system))
+    return Case(f"{system}.repair", system, damage, partial(_act, system), check, covers, _repair(system))
 
 
 CASES = [
-    Case(
-        "transactions.drop_orphans",
-        "ledger",
-        _orphans,
-        _drop_orphans,
-        partial(_nothing_is_left_to_do, "ledger"),
-        ["native"],
-        age=_repair("ledger"),
-    ),
     _case("ledger", _wrong_balances),
     _case("commerce", _wrong_stocks),
     _case("content", _wrong_children),

@@ -14,12 +14,11 @@ from squinney.content import Nodes, Photos
 from squinney.errors import Unavailable
 from squinney.mongo.schema import Db
 from squinney.patterns.queue import Queue, Task
-from squinney.social import AlreadyJoined, Network, UnknownPost, UnknownUser
+from squinney.social import AlreadyJoined, Network, UnknownPost, UnknownUser, tasks
 from squinney.social.demo import PEOPLE
-from squinney.social.jobs import sweep_entries
-from squinney.social.tasks import delivery, worker
+from squinney.social.jobs import remove_outdated_entries
+from squinney.social.news import delivery
 from squinney.testing import Case
-from squinney.transactions import Mode
 from tests.systems.content.pictures import jpeg
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
@@ -42,7 +41,7 @@ def _work(db: Db, **options: Any) -> None:
 
 
 def _let_tasks_be_due(db: Db) -> None:
-    db["tasks"].update_many({}, {"$set": {"due_at": LONG_AGO}})
+    db["squinney.tasks"].update_many({}, {"$set": {"due_at": LONG_AGO}})
 
 
 def _people(db: Db) -> Any:
@@ -69,8 +68,11 @@ def _delivered(db: Db, readers: list[str] = READERS) -> Any:
 def _act(name: str, *arguments: Any, **options: Any) -> Any:
     """Return an action that calls a method. Arguments in braces are replaced by `state` entries."""
 
-    def act(db: Db, mode: Mode, state: Any) -> None:
-        given = [state[one[1:-1]] if isinstance(one, str) and one.startswith("{") else one for one in arguments]
+    def act(db: Db, state: Any) -> None:
+        given = [
+            state[argument[1:-1]] if isinstance(argument, str) and argument.startswith("{") else argument
+            for argument in arguments
+        ]
         getattr(_network(db), name)(*given, **options)
 
     return act
@@ -84,15 +86,15 @@ def _joined_once(db: Db, state: Any) -> None:
 
 def _circle_is_whole(db: Db, state: Any) -> None:
     network = _network(db)
-    circled = [one["id"] for one in network.circles("ann").items]
-    followers = [one["id"] for one in network.followers("bob").items]
+    circled = [item["id"] for item in network.circles("ann").items]
+    followers = [item["id"] for item in network.followers("bob").items]
     assert ("bob" in circled) == ("ann" in followers)
     assert network.unseen("bob") == len(followers)
 
 
 def _is_blocked_or_not(db: Db, state: Any) -> None:
     network = _network(db)
-    blocked = [one["id"] for one in network.blocked("ann").items]
+    blocked = [item["id"] for item in network.blocked("ann").items]
     try:
         network.get_post("bob", state["post"])
         assert blocked == []
@@ -107,7 +109,7 @@ def _posted_once(db: Db, state: Any) -> None:
         network.post("ann", "status", {"text": "more"}, ["*public*"], key="k")
     network.deliver()
     for reader in READERS:
-        assert [one["detail"]["text"] for one in network.news(reader).items] == ["more", "hello"]
+        assert [item["detail"]["text"] for item in network.news(reader).items] == ["more", "hello"]
 
 
 def _commented_once(db: Db, state: Any) -> None:
@@ -128,7 +130,7 @@ def _deleted_or_not(db: Db, state: Any) -> None:
     assert len(_network(db).news("bob").items) == there
 
 
-def _deliver(db: Db, mode: Mode, state: Any) -> None:
+def _deliver(db: Db, state: Any) -> None:
     """Deliver in small batches, so that the process can die between any two of them."""
     with patch.object(delivery, "BATCH", 2):
         _work(db, merge_above=3, settle_seconds=0)
@@ -137,11 +139,11 @@ def _deliver(db: Db, mode: Mode, state: Any) -> None:
 def _each_reader_has_the_post_once(db: Db, state: Any) -> None:
     network = _network(db)
     for reader in READERS:
-        assert [one["id"] for one in network.news(reader).items] == [state["post"]]
+        assert [item["id"] for item in network.news(reader).items] == [state["post"]]
     merged = network.post("ann", "status", {"text": "more"}, ["*public*"])["id"]
     network.deliver()
     for reader in READERS:
-        assert [one["id"] for one in network.news(reader).items] == [merged, state["post"]]
+        assert [item["id"] for item in network.news(reader).items] == [merged, state["post"]]
     network.delete_post("ann", merged)  # so that the check can run again
 
 
@@ -156,14 +158,14 @@ def _erased_or_not(db: Db, state: Any) -> None:
         assert _network(db).get("ann")["id"] == "ann"
 
 
-def _erase(db: Db, mode: Mode, state: Any) -> None:
+def _erase(db: Db, state: Any) -> None:
     with suppress(UnknownUser):
         _network(db).erase("ann")
-    with patch.object(worker, "ERASED_AT_ONCE", 2):
+    with patch.object(tasks, "ERASED_AT_ONCE", 2):
         _work(db)
 
 
-def _leave(db: Db, mode: Mode, state: Any) -> None:
+def _leave(db: Db, state: Any) -> None:
     with suppress(UnknownUser):
         _network(db).leave("ann")
     _work(db)
@@ -179,24 +181,20 @@ def _left_or_not(db: Db, state: Any) -> None:
         assert db["social.edges"].count_documents({}) == 0
 
 
-def _load(db: Db, mode: Mode, state: Any) -> None:
-    with patch("squinney.social.network.circles.LOADED_AT_ONCE", 3):
+def _load(db: Db, state: Any) -> None:
+    with patch("squinney.social.members.graph_import.LOADED_AT_ONCE", 3):
         list(_network(db).load([(reader, "ann") for reader in READERS]))
 
 
 def _loaded(db: Db, state: Any) -> None:
     list(_network(db).load([(reader, "ann") for reader in READERS]))
-    assert {one["id"] for one in _network(db).followers("ann").items} == set(READERS)
+    assert {item["id"] for item in _network(db).followers("ann").items} == set(READERS)
 
 
 def _left(db: Db) -> Any:
     state = _delivered(db)
     _network(db).delete_post("ann", state["post"])
     return state
-
-
-def _sweep(db: Db, mode: Mode, state: Any) -> None:
-    sweep_entries(db)
 
 
 def _swept(db: Db, state: Any) -> None:
@@ -208,7 +206,7 @@ def _shown(db: Db) -> Any:
     _people(db)
     photos = [_store(db).keep(io.BytesIO(jpeg("red")), "ann", "Ann") for _ in range(2)]
     db["content.nodes"].update_many({}, {"$set": {"metadata.created": LONG_AGO}})
-    posts = [_network(db).post("ann", "photo", {"file": one}, ["*public*"])["id"] for one in photos]
+    posts = [_network(db).post("ann", "photo", {"file": photo}, ["*public*"])["id"] for photo in photos]
     return {"photos": photos, "posts": posts}
 
 
@@ -216,7 +214,7 @@ def _store(db: Db) -> Any:
     return assembly.kept_photos(Nodes(db), Photos(db))
 
 
-def _withdraw(db: Db, mode: Mode, state: Any) -> None:
+def _withdraw(db: Db, state: Any) -> None:
     _network(db).delete_post("ann", state["posts"][0])
     assembly.FORGET_LOST_PHOTOS.run(db)
 
@@ -225,10 +223,10 @@ def _photos_are_those_of_posts(db: Db, state: Any) -> None:
     assembly.FORGET_LOST_PHOTOS.run(db)
     shown = {post["detail"]["file"] for post in _network(db).wall(None, "ann").items}
     assert state["photos"][1] in shown
-    assert {one["_id"] for one in _store(db).list().items} == shown
+    assert {item["_id"] for item in _store(db).list().items} == shown
 
 
-def _demo(db: Db, mode: Mode, state: Any) -> None:
+def _demo(db: Db, state: Any) -> None:
     """Create a smaller demo, because crashing at every write of the whole one would take minutes."""
     few = {"PEOPLE": dict(list(PEOPLE.items())[:2]), "CIRCLED": [("ada", "ben", "Orchestra")]}
     post = (1, "ben", "*public*", "ada", "status", {"text": "hello"}, [("ada", "well")])
@@ -237,13 +235,13 @@ def _demo(db: Db, mode: Mode, state: Any) -> None:
 
 
 def _demo_continues(db: Db, state: Any) -> None:
-    _demo(db, "native", None)
+    _demo(db, None)
     assert [post["comment_count"] for post in _network(db).wall("demo-ada", "demo-ben").items] == [1]
-    assert [one["kind"] for one in _network(db).notices("demo-ada").items] == ["wall"]
+    assert [item["kind"] for item in _network(db).notices("demo-ada").items] == ["wall"]
 
 
 def _case(name: str, prepare: Any, act: Any, check: Any, **options: Any) -> Case:
-    return Case(name, "social", prepare, act, check, modes=["native"], age=_let_tasks_be_due, **options)
+    return Case(name, "social", prepare, act, check, age=_let_tasks_be_due, **options)
 
 
 def _counted_or_not(db: Db, state: Any) -> None:
@@ -277,7 +275,7 @@ CASES = [
     _case("Network.erase", lambda db: _delivered(db, READERS[:1]), _erase, _erased_or_not),
     _case("Network.leave", lambda db: _delivered(db, READERS[:1]), _leave, _left_or_not),
     _case("Network.load", lambda db: None, _load, _loaded),
-    _case("job:sweep-social-entries", _left, _sweep, _swept),
+    _case("job:remove-outdated-entries", _left, lambda db, state: remove_outdated_entries(db), _swept),
     _case("job:forget-lost-photos", _shown, _withdraw, _photos_are_those_of_posts, collections=content.COLLECTIONS),
     _case("social.demo", lambda db: None, _demo, _demo_continues),
 ]

@@ -6,28 +6,26 @@ from collections import Counter
 from datetime import UTC, datetime
 
 from squinney.commerce import Carts, Catalog, Inventory, Orders, TestGateway
-from squinney.commerce.orders.payments import Behaviour
+from squinney.commerce.payments.test_gateway import Behaviour
 from squinney.mongo.schema import Db
-from squinney.testing.crash.cases import transactions
-from squinney.transactions import Mode
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 PRICING = {"list": 500, "retail": 500, "currency": "EUR"}
 
 
-def carts(db: Db, mode: Mode = "auto", behaviour: Behaviour = "capture") -> Carts:
+def carts(db: Db, behaviour: Behaviour = "capture") -> Carts:
     """Return carts with a test provider that shows `behaviour`."""
-    return Carts(db, payments=TestGateway(db, behaviour), transactions=transactions(db, mode))
+    return Carts(db, payments=TestGateway(db, behaviour))
 
 
-def orders(db: Db, mode: Mode = "auto") -> Orders:
+def orders(db: Db) -> Orders:
     """Return orders with a test provider."""
-    return Orders(db, payments=TestGateway(db), transactions=transactions(db, mode))
+    return Orders(db, payments=TestGateway(db))
 
 
-def inventory(db: Db, mode: Mode = "auto") -> Inventory:
+def inventory(db: Db) -> Inventory:
     """Return the inventory."""
-    return Inventory(db, transactions=transactions(db, mode))
+    return Inventory(db)
 
 
 def shop(db: Db) -> str:
@@ -55,13 +53,13 @@ def lines(db: Db, cart_id: str) -> dict[str, int]:
 
 def age(db: Db) -> None:
     """Make every stalled payment old enough to be settled."""
-    db["payments"].update_many({}, {"$set": {"at": LONG_AGO}})
+    db["commerce.payments"].update_many({}, {"$set": {"at": LONG_AGO}})
 
 
 def paired(db: Db) -> None:
     """Assert that each charge at the provider has exactly one order, and the reverse."""
-    charged = Counter(charge["_id"] for charge in db["test_charges"].find({"state": "captured"}))
-    ordered = Counter(order["payment_id"] for order in db["orders"].find({"status": "placed"}))
+    charged = Counter(charge["_id"] for charge in db["commerce.test_charges"].find({"state": "captured"}))
+    ordered = Counter(order["payment_id"] for order in db["commerce.orders"].find({"status": "placed"}))
     assert charged == ordered
 
 

@@ -11,37 +11,33 @@ import pytest
 from squinney import ledger, transactions
 from squinney.ledger import Accounts
 from squinney.mongo.schema import apply
-from squinney.testing.commands import watched
-from squinney.transactions import Transactions
+from squinney.testing.server_commands import watched
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def stated(row: str) -> dict[str, int]:
-    found = re.search(rf"^\| {row} \| (\d+) \| (\d+) \|$", (DOCS / "ledger.md").read_text(), re.MULTILINE)
+def stated(key: str | None) -> int:
+    found = re.search(r"(\d+) round trips, (\d+) with a key", (DOCS / "ledger.md").read_text())
     assert found
-    return {"native": int(found[1]), "two-phase": int(found[2])}
+    return int(found[2] if key else found[1])
 
 
-@pytest.mark.parametrize("mode", ["native", "two-phase"])
-@pytest.mark.parametrize(("row", "key"), [("round trips", None), ("round trips with a key", "once")])
-def test_a_transfer_takes_as_many_round_trips_as_the_ledgers_page_says(mongod, mode, row, key):
+@pytest.mark.parametrize("key", [None, "once"])
+def test_a_transfer_takes_as_many_round_trips_as_the_ledgers_page_says(mongod, key):
     with watched(mongod.uri, f"test_{secrets.token_hex(8)}") as (db, commands):
         try:
             apply(db, [*transactions.COLLECTIONS, *ledger.COLLECTIONS])
-            accounts = Accounts(db, transactions=Transactions(db, mode))
+            accounts = Accounts(db)
             src, dst = accounts.open("EUR", 100)["_id"], accounts.open("EUR")["_id"]
             accounts.transfer(src, dst, 1)  # reads the currencies, once per process
             commands.sent.clear()
             accounts.transfer(src, dst, 1, key=key)
-            assert len(commands.sent) == stated(row)[mode], commands.names
+            assert len(commands.sent) == stated(key), commands.names
         finally:
             db.client.drop_database(db.name)
 
 
-TRANSFERS = re.compile(
-    r"^\| ([\d,]+) \| (\d+) \| (plain driver|native|two-phase) \| ([\d,]+) \|.*\| ([\d.]+)x \|$", re.MULTILINE
-)
+TRANSFERS = re.compile(r"^\| ([\d,]+) \| (\d+) \| ([^|]+) \| ([\d,]+) \|.*\| ([\d.]+)x \|$", re.MULTILINE)
 
 
 def test_relative_times_of_transfers_agree_with_their_rates():
@@ -56,6 +52,6 @@ def test_relative_times_of_transfers_agree_with_their_rates():
 
 
 def test_the_readmes_figure_is_the_one_of_the_table():
-    _, native, *_ = TRANSFERS.findall((DOCS / "benchmarks/transactions.md").read_text())
-    assert native[2] == "native"
-    assert f"in native mode takes {native[4]}x the time" in (DOCS.parent / "README.md").read_text()
+    driver, ours, *_ = TRANSFERS.findall((DOCS / "benchmarks/transactions.md").read_text())
+    assert (driver[2], ours[2]) == ("plain driver", "Transactions")
+    assert f"A transfer with `Transactions` takes {ours[4]}x the time" in (DOCS.parent / "README.md").read_text()

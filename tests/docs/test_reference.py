@@ -12,9 +12,9 @@ from tools import write_commands
 
 from polls.system import SYSTEM as POLLS
 from squinney import assembly
+from squinney.cli.exit_codes import EXIT_CODES
 from squinney.content.nodes.rules import TYPES
 from squinney.http.statuses import STATUSES
-from squinney.service.commands.exit_codes import EXIT_CODES
 from squinney.service.commands.main import command_for
 from squinney.settings import VARIABLES, Settings
 
@@ -81,7 +81,7 @@ def shown_commands() -> list[tuple[str, list[str]]]:
 
 def test_commands_shown_in_the_docs_exist_with_their_options():
     shown = shown_commands()
-    assert ("README.md", ["prove", "ledger", "--seconds", "110"]) in shown
+    assert ("README.md", ["prove", "ledger", "--seconds", "30"]) in shown
     with_example = command_for((*assembly.SYSTEMS, POLLS))  # own-system.md shows the commands of the example
     for page, words in shown:
         command = typer.main.get_command(with_example)

@@ -18,8 +18,8 @@ from polls.queries import QUERIES
 from polls.system import SYSTEM
 from squinney import assembly
 from squinney.errors import Invalid
-from squinney.http.options import Options
-from squinney.http.visitor import SIGNED_IN, Visitor
+from squinney.http.access.visitor import SIGNED_IN, Visitor
+from squinney.http.site_options import SiteOptions
 from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.queries import stages
@@ -100,7 +100,7 @@ def test_it_is_plugged_in_by_an_argument(prepared: Prepared) -> None:
     token = made.services["identity"]["sessions"].start(person)
     csrf = Visitor(SECRET, SIGNED_IN + token).csrf
     cookies = {"squinney": SIGNED_IN + token}
-    with TestClient(create_site(made, options=Options(secret=SECRET)), cookies=cookies) as browser:
+    with TestClient(create_site(made, options=SiteOptions(secret=SECRET)), cookies=cookies) as browser:
         assert '<a href="/polls">Polls</a>' in browser.get("/", headers={"accept": "text/html"}).text
         for flash in ("Thank you for your vote.", "This person has already voted"):
             form = {"option": "tea", "csrf": csrf}
@@ -117,7 +117,7 @@ def test_it_is_plugged_in_by_an_argument(prepared: Prepared) -> None:
 
 
 def squinney(
-    mongod: Embedded, database: str, *arguments: str, systems: str = "polls"
+    mongod: Embedded, database: str, *arguments: str, systems: str = "all,polls"
 ) -> subprocess.CompletedProcess[str]:
     settings = {"MONGODB_URI": mongod.uri, "SQUINNEY_DATABASE": database, "SQUINNEY_SYSTEMS": systems}
     environment = {**os.environ, **settings, "PYTHONPATH": str(POLLS.parent), "COLUMNS": "200"}
@@ -126,7 +126,7 @@ def squinney(
 
 
 def test_it_is_plugged_in_by_a_setting(mongod: Embedded, prepared: Prepared) -> None:
-    systems = assembly.with_systems(["polls"])
+    systems = assembly.chosen_systems(["all", "polls"])
     database = prepared(assembly.collections(systems)).name
     asked = squinney(mongod, database, "polls", "open", "Tea or coffee?", "tea", "coffee")
     assert asked.returncode == 0, asked.stderr
@@ -142,7 +142,8 @@ def test_a_setting_that_names_no_system_is_one_sentence(mongod: Embedded) -> Non
     done = squinney(mongod, "nothing", "jobs", "list", systems="pols")
     assert (done.returncode, done.stderr) == (
         2,
-        "squinney: there is no module pols.system: is the folder of pols in PYTHONPATH?\n",
+        "squinney: there is no system pols: Squinney has analytics, ledger, commerce, content, ads, game, social, "
+        "identity; one of your own is a module pols.system, found by PYTHONPATH\n",
     )
 
 
@@ -163,8 +164,8 @@ def test_a_setting_that_names_no_system_is_one_sentence(mongod: Embedded) -> Non
         ),
         (
             "from squinney.mongo.schema import Collection; from squinney.system import System\n"
-            "SYSTEM = System(__package__, 'Clubs', '', [Collection('transactions')], [], lambda db, runner: {})",
-            "the core and clubs both have the collection transactions",
+            "SYSTEM = System(__package__, 'Clubs', '', [Collection('squinney.keys')], [], lambda db, runner: {})",
+            "the core and clubs both have the collection squinney.keys",
         ),
     ],
 )
@@ -178,7 +179,7 @@ def test_a_system_that_cannot_be_added_is_refused_with_the_reason(
     monkeypatch.syspath_prepend(tmp_path)
     try:
         with pytest.raises(Invalid) as refused:
-            assembly.with_systems(["polls", "clubs"])
+            assembly.chosen_systems(["all", "polls", "clubs"])
     finally:
         for name in ("clubs", "clubs.system"):
             sys.modules.pop(name, None)
@@ -187,7 +188,7 @@ def test_a_system_that_cannot_be_added_is_refused_with_the_reason(
 
 def test_two_systems_of_one_name_are_refused(db: Db) -> None:
     with pytest.raises(Invalid, match="polls and polls both have the name polls"):
-        assembly.with_systems(["polls", "polls"])
+        assembly.chosen_systems(["polls", "polls"])
     with pytest.raises(Invalid, match="polls and polls both have the name polls"):
         assembly.assemble(db, systems=[SYSTEM, SYSTEM])
 

@@ -17,6 +17,7 @@ from squinney.errors import SquinneyError
 from squinney.mongo import schema
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
+from squinney.testing.async_operations import AsyncCaller
 from squinney.testing.emptying import collection_names, empty
 from squinney.testing.explorer.prepared import Act, PreparedDatabase
 from squinney.testing.explorer.written_collections import WrittenCollections
@@ -73,6 +74,7 @@ class SceneDatabases:
     def __init__(self, uri: str) -> None:
         self._written = WrittenCollections()
         self._client = client_for(uri, event_listeners=[self._written])
+        self._asynchronous = AsyncCaller(uri, event_listeners=[self._written])
         self._databases: dict[str, Db] = {}
 
     def prepared(self, scene: Scene) -> PreparedDatabase:
@@ -82,12 +84,13 @@ class SceneDatabases:
             schema.apply(self._databases[scene.system], scene.collections)
         db = self._databases[scene.system]
         empty(db, collection_names(db))
-        return PreparedDatabase(db, scene.prepare, lambda db: None, self._written)
+        return PreparedDatabase(db, self._asynchronous, scene.prepare, lambda db: None, self._written)
 
     def close(self) -> None:
         """Drop the databases."""
         for db in self._databases.values():
             self._client.drop_database(db.name)
+        self._asynchronous.close()
         self._client.close()
 
 
@@ -110,5 +113,4 @@ def calls_of(scenes: Iterable[Scene], databases: SceneDatabases) -> set[str]:
 
 
 def _acts(scene: Scene) -> dict[str, Act]:
-    named = {name: scene.in_mode(name, scene.modes[0]) for name in scene.operations}
-    return {**named, **{f"between {number}": act for number, act in enumerate(scene.between, 1)}}
+    return {**scene.operations, **{f"between {number}": act for number, act in enumerate(scene.between, 1)}}

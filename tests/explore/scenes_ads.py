@@ -10,8 +10,7 @@ from squinney import ads
 from squinney.ads import AdNetwork
 from squinney.ads.jobs import refresh_ecpm, return_leases
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode
-from tests.explore.scene import Act, Scene, transactions
+from tests.explore.scene import Act, Scene
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 SECRET = b"explore"
@@ -20,8 +19,8 @@ PRICING = {"model": "cpm", "bid": 500}
 BUDGET = {"total": 100, "daily": 50, "currency": "EUR"}
 
 
-def _network(db: Db, mode: Mode = "native") -> AdNetwork:
-    return AdNetwork(db, secret=SECRET, transactions=transactions(db, mode))
+def _network(db: Db) -> AdNetwork:
+    return AdNetwork(db, secret=SECRET)
 
 
 def _create(network: AdNetwork, campaign: str, pricing: dict[str, Any] = PRICING) -> None:
@@ -36,8 +35,17 @@ def _served(db: Db, pricing: dict[str, Any] = PRICING) -> list[str]:
     return [network.choose("news", "top")[0].serve_id for _ in range(3)]
 
 
+def _to_review(db: Db) -> str:
+    """Place an ad that waits for a review, in a campaign with some money."""
+    network = _network(db)
+    network.create_campaign("c", "Larch", pricing=PRICING, budget=BUDGET, review=True)
+    network.place("c", "news", "top", {"unit": "u", "creative": CREATIVE})
+    network.fund("c", 40)
+    return network.in_review().items[0]["review"]["id"]
+
+
 def _lapse(db: Db) -> None:
-    db["ad_leases"].update_many({}, {"$set": {"until": LONG_AGO}})
+    db["ads.leases"].update_many({}, {"$set": {"until": LONG_AGO}})
 
 
 def _lapsed(db: Db) -> list[str]:
@@ -54,21 +62,13 @@ def _served_per_click(db: Db) -> list[str]:
 
 
 def _on(change: Callable[[AdNetwork, Any], object]) -> Act:
-    return lambda db, mode, state: change(_network(db, mode), state)
+    return lambda db, state: change(_network(db), state)
 
 
-def _serve(db: Db, mode: Mode, state: Any) -> None:
+def _serve(db: Db, state: Any) -> None:
     """Take a lease, serve an ad, and return the rest of the lease, as one process does."""
-    with _network(db, mode) as network:
+    with _network(db) as network:
         network.choose("news", "top")
-
-
-def _return_leases(db: Db, mode: Mode, state: Any) -> None:
-    return_leases(db)
-
-
-def _refresh_ecpm(db: Db, mode: Mode, state: Any) -> None:
-    refresh_ecpm(db)
 
 
 BEACONS: dict[str, Act] = {
@@ -90,27 +90,39 @@ PER_CLICK: dict[str, Act] = {
     "click": BEACONS["click"],
     "place again": _on(lambda network, served: network.place("c", "news", "top", {"unit": "u", "creative": CREATIVE})),
     "end": OPERATIONS["end"],
-    "refresh eCPM": _refresh_ecpm,
+    "refresh eCPM": lambda db, state: refresh_ecpm(db),
+}
+
+REVIEW: dict[str, Act] = {
+    "approve": _on(lambda network, review: network.approve("news", "top", "u", review_id=review)),
+    "reject": _on(lambda network, review: network.reject("news", "top", "u", "no", review_id=review)),
+    "change": _on(
+        lambda network, review: network.place(
+            "c", "news", "top", {"unit": "u", "creative": {**CREATIVE, "title": "other"}}, review=True
+        )
+    ),
+    "fund": _on(lambda network, review: network.fund("c", 40)),
+    "fund again": _on(lambda network, review: network.fund("c", 40, key="payment")),
+    "end": OPERATIONS["end"],
 }
 
 SCENES = [
-    Scene("ads", "ads", _served, OPERATIONS, modes=["native"], composed=["serve"], age=_lapse),
+    Scene("ads, reviewed", "ads", _to_review, REVIEW, age=_lapse),
+    Scene("ads", "ads", _served, OPERATIONS, composed=["serve"], age=_lapse),
     Scene(
         "ads, lapsed",
         "ads",
         _lapsed,
-        {**BEACONS, "serve": _serve, "return leases": _return_leases},
-        modes=["native"],
+        {**BEACONS, "serve": _serve, "return leases": lambda db, state: return_leases(db)},
         composed=["serve", "return leases"],
         age=_lapse,
     ),
-    Scene("ads, per click", "ads", _served_per_click, PER_CLICK, modes=["native"], age=_lapse),
+    Scene("ads, per click", "ads", _served_per_click, PER_CLICK, age=_lapse),
     Scene(
         "ads, repaired",
         "ads",
         _served,
         {name: OPERATIONS[name] for name in ("impressions", "click")},
-        modes=["native"],
         between=[ads.repair],
         age=_lapse,
     ),

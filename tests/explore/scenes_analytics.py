@@ -12,29 +12,40 @@ from pathlib import Path
 from typing import Any
 
 from squinney import analytics, assembly
-from squinney.analytics import BufferedHits, EventLog, Hits, Retention, Rollups, Sessions, feed_hits, forget
+from squinney.analytics import (
+    BufferedHits,
+    Days,
+    EventLog,
+    Filters,
+    Hits,
+    ReportDays,
+    Reports,
+    ReportSites,
+    Retention,
+    Rollups,
+    Sessions,
+    feed_hits,
+    forget,
+)
 from squinney.analytics.errors import ImportRunning, UnknownSource
-from squinney.analytics.events import retention
-from squinney.analytics.events.imports import Options, import_stream
-from squinney.analytics.events.partitions import EventPartitions
+from squinney.analytics.events.imports import import_stream
+from squinney.analytics.events.lines import Options
+from squinney.analytics.events.pages import events_of
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode
-from tests.explore.scene import Act, Scene, transactions
+from tests.explore.scene import Act, Scene
 
 START = datetime(2026, 3, 30, 22, tzinfo=UTC)
 END = START + timedelta(days=3)
-NATIVE: list[Mode] = ["native"]
 LINES = 8
-retention.SETTLE_SECONDS = 0  # the explorer does not let time pass, so waiting would prove nothing
 
 
 def _on(change: Callable[[Db, Any], object]) -> Act:
-    return lambda db, mode, state: change(db, state)
+    return lambda db, state: change(db, state)
 
 
 def _job(name: str) -> Act:
     run = next(job.run for job in assembly.jobs() if job.name == name)
-    return lambda db, mode, state: run(db)
+    return lambda db, state: run(db)
 
 
 # ---- hits ----
@@ -77,7 +88,7 @@ HALF = len("".join(_line(number) for number in range(LINES // 2)))
 
 def _import_in_chunks(db: Db, log: bytes) -> None:
     """Import in chunks of a few lines, so that there are several checkpoints."""
-    import_stream(EventPartitions(db), io.BytesIO(log), Options(name="log", site="s", chunk_bytes=300))
+    import_stream(db, io.BytesIO(log), Options(name="log", site="s", chunk_bytes=300))
 
 
 def _half_imported(db: Db) -> str:
@@ -99,18 +110,22 @@ def _follow(db: Db, state: Any) -> None:
         EventLog(db).follow(path, stop=stop, site="s")
 
 
+def _numbers(db: Db, source: str) -> list[int]:
+    pages = db["analytics.events"].find({"source": source})
+    return sorted(event["bytes"] for page in pages for event in events_of(page))
+
+
 def _imported_and_counted_once(db: Db, source: Any) -> None:
     """Repeat everything: each line is stored and counted once, for the log by name and for the log by content."""
     _import_all(db)
     _follow(db, source)
-    found = sorted(event["bytes"] for event in EventLog(db).between(START, END) if event["_id"].startswith(source))
-    assert found == list(range(LINES))
-    stored = db["imports"].find_one({"_id": source})
+    assert _numbers(db, source) == list(range(LINES))
+    stored = db["analytics.imports"].find_one({"_id": source})
     assert stored
     assert (stored["lines"], stored["stored"], stored["rejected"], stored["offset"]) == (LINES + 1, LINES, 1, len(LOG))
-    for one in list(db["imports"].find()):
+    for one in list(db["analytics.imports"].find()):
         feed_hits(db, one["_id"])
-    assert sum(day["total"] for day in db["hits.daily"].find()) == 2 * LINES
+    assert sum(day["total"] for day in db["analytics.hits_daily"].find()) == 2 * LINES
 
 
 IMPORTS: dict[str, Act] = {
@@ -118,6 +133,7 @@ IMPORTS: dict[str, Act] = {
     "import in chunks": _on(lambda db, source: _import_in_chunks(db, LOG)),
     "follow": _on(_follow),
     "feed": _on(lambda db, source: feed_hits(db, source, batch=2)),
+    "pack": _job("pack-events"),
 }
 
 # ---- events, their roll-up, and visits ----
@@ -137,11 +153,7 @@ def _rolled_up(db: Db) -> None:
     log.record_many([_event(number) for number in (0, 1, 5)])
     _rollups(db).run()
     Sessions(db).derive()
-    log.record(_event(3))
-
-
-def _log(db: Db, mode: Mode) -> EventLog:
-    return EventLog(db, transactions=transactions(db, mode))
+    log.record(_event(1, bytes=33))
 
 
 def _rolled_up_in_the_end(db: Db, state: Any) -> None:
@@ -149,31 +161,59 @@ def _rolled_up_in_the_end(db: Db, state: Any) -> None:
     _rollups(db).run()
     expected = sum(event["bytes"] for event in EventLog(db).between(START, END))
     for level in ("hourly", "daily", "yearly"):
-        assert sum(one["value"]["total"] for one in db[f"rollups.{level}"].find()) == expected
+        assert sum(one["value"]["total"] for one in db[f"analytics.rollups_{level}"].find()) == expected
     assert list(analytics.verify(db)) == []
 
 
 def _all_requests_are_in_sessions(db: Db, state: Any) -> None:
     Sessions(db).derive()
-    sessions = db["visit_sessions"].find({"length": {"$exists": True}})
-    assert sum(one["requests"] for one in sessions) == sum(1 for _ in EventLog(db).between(START, END))
+    sessions = db["analytics.visit_sessions"].find({"length": {"$exists": True}})
+    assert sum(session["requests"] for session in sessions) == sum(1 for _ in EventLog(db).between(START, END))
 
 
 RECORDS: dict[str, Act] = {
-    "record": lambda db, mode, state: _log(db, mode).record(_event(0)),
-    "record by key": lambda db, mode, state: _log(db, mode).record(_event(5), key="k"),
-    "record many by key": lambda db, mode, state: _log(db, mode).record_many([_event(5), _event(1)], key="m"),
+    "record": lambda db, state: EventLog(db).record(_event(0)),
+    "record by key": lambda db, state: EventLog(db).record(_event(5), key="k"),
+    "record many by key": lambda db, state: EventLog(db).record_many([_event(5), _event(1)], key="m"),
 }
 ROLLUPS: dict[str, Act] = {
     "record": RECORDS["record"],
     "rebuild": _on(lambda db, state: _rollups(db).rebuild(START, END)),
     "regroup": _on(lambda db, state: _rollups(db).regroup(START, END)),
     "roll up": _job("roll-up-events"),
+    "pack": IMPORTS["pack"],
 }
 VISITS: dict[str, Act] = {
     "record": RECORDS["record"],
-    "record between": lambda db, mode, state: _log(db, mode).record(_event(0, time=START + timedelta(minutes=20))),
+    "record between": lambda db, state: EventLog(db).record(_event(0, time=START + timedelta(minutes=20))),
     "derive": _on(lambda db, state: Sessions(db).derive()),
+}
+
+# ---- reports ----
+
+
+def _reported(db: Db) -> None:
+    """Compute the reports of two days, and then record another event of the first one."""
+    EventLog(db).record_many([_event(number, site="s") for number in (0, 5)])
+    ReportDays(db).update()
+    EventLog(db).record(_event(1, site="s"))
+
+
+def _reported_in_the_end(db: Db, state: Any) -> None:
+    """The next run counts every event once, in the days of the site's time zone."""
+    ReportDays(db).update()
+    days = Days(START.date() - timedelta(days=1), END.date())
+    report = Reports(db).read("s", days, Filters.of(robots="in"))
+    expected = [event["bytes"] for event in EventLog(db).between(START, END)]
+    assert (report.totals["requests"], report.totals["bytes"]) == (len(expected), sum(expected))
+    assert Reports(db).read("s", days, Filters.of({"browser": "unknown"}, robots="in")).totals == report.totals
+
+
+REPORTS: dict[str, Act] = {
+    "record": lambda db, state: EventLog(db).record(_event(2, site="s")),
+    "update": _job("compute-reports"),
+    "rebuild": _on(lambda db, state: ReportDays(db).rebuild(START, END)),
+    "change": lambda db, state: ReportSites(db).change("s", time_zone="Asia/Kathmandu"),
 }
 
 # ---- forgetting ----
@@ -194,16 +234,16 @@ def _forget(db: Db, source: Any) -> None:
 
 
 def _finish_forgetting(db: Db) -> None:
-    for source in list(db["imports"].find({"state": "forgetting"})):
+    for source in list(db["analytics.imports"].find({"state": "forgetting"})):
         _forget(db, source["_id"])
 
 
 def _all_or_nothing_is_known(db: Db, source: Any) -> None:
     """A forgotten log has left nothing; otherwise all its events are there, and are counted once."""
-    known = db["imports"].count_documents({})
+    known = db["analytics.imports"].count_documents({})
     if known:
         feed_hits(db, source)
-    hits = sum(day["total"] for day in db["hits.daily"].find())
+    hits = sum(day["total"] for day in db["analytics.hits_daily"].find())
     events = sum(1 for _ in EventLog(db).between(START, END))
     assert (events, hits) == (LINES * known, LINES * known)
     assert list(analytics.verify(db)) == []
@@ -213,80 +253,63 @@ FORGETTING: dict[str, Act] = {
     "forget": _on(_forget),
     "feed": IMPORTS["feed"],
     "roll up": ROLLUPS["roll up"],
+    "pack": IMPORTS["pack"],
 }
 
-# ---- moving events between partitions ----
+# ---- retention ----
 
 
-def _moving(db: Db) -> str:
-    """Import a log, count the hits of half of it, and set a policy whose events are not moved yet.
-
-    One event is in its new partition too, as after two imports with different policies.
-    """
-    source = _half_imported(db)
-    feed_hits(db, source)
+def _rotating(db: Db) -> str:
+    """Import a log, and set a policy under which its first day is closed, and may be deleted at once."""
+    _half_imported(db)
     _import_all(db)
-    db["retention"].insert_one({"_id": "events", "strategy": "rotate", "unit": "day", "moving": True})
-    partitions = EventPartitions(db)
-    event = db["events"].find_one()
-    assert event
-    policy = partitions.policy()
-    partitions.ensure_created(partitions.partition_for(event["time"], policy), policy).insert_one(event)
-    return source
+    next_day = START.replace(hour=0) + timedelta(days=1)
+    closed = {"closed_before": next_day, "closed_at": START}
+    db["analytics.retention"].insert_one({"_id": "events", "strategy": "rotate", "unit": "day", **closed})
+    return str(EventLog(db).imports().items[0]["_id"])
 
 
 def _retention(db: Db) -> Retention:
-    return Retention(db, grace_seconds=0, settle_seconds=0)
+    return Retention(db, grace_seconds=0)
 
 
-def _record_now(db: Db, state: Any) -> None:
+def _record_next_day(db: Db, state: Any) -> None:
     """Record an event with a policy that is read now."""
-    EventLog(db, partitions=EventPartitions(db, refresh_seconds=0)).record({**_event(0), "host": "recorded"})
+    EventLog(db, refresh_seconds=0).record({**_event(4), "host": "recorded"})
 
 
-def _each_event_is_there_once(db: Db, source: Any) -> None:
-    """After the next move, all events of the log are there once, or none if it was forgotten."""
+def _only_whole_days_are_gone(db: Db, source: Any) -> None:
+    """The events of a frozen day are gone after the next call, and all others are there once."""
     _retention(db).apply()
-    names = [name for name in db.list_collection_names() if name == "events" or name.startswith("events.")]
-    ids = [event["_id"] for name in names for event in db[name].find({}, {"_id": 1})]
-    assert len(ids) == len(set(ids))
-    known = db["imports"].count_documents({})
-    assert sum(one.startswith(source) for one in ids) == LINES * known
-    if known:
-        feed_hits(db, source)
-    assert sum(day["total"] for day in db["hits.daily"].find()) == LINES * known
+    frozen = _retention(db).policy().frozen_before or START
+    times = [START + timedelta(minutes=40 * number) for number in range(LINES)]
+    assert _numbers(db, source) == [number for number, at in enumerate(times) if at >= frozen]
 
 
-MOVING: dict[str, Act] = {
-    "move": _job("retain-events"),
-    "move back": _on(lambda db, state: _retention(db).switch("keep")),
-    "feed": IMPORTS["feed"],
-    "forget": FORGETTING["forget"],
-}
-SWITCHING: dict[str, Act] = {
+RETENTION: dict[str, Act] = {
+    "apply": _job("retain-events"),
+    "keep": _on(lambda db, state: _retention(db).switch("keep")),
     "rotate": _on(lambda db, state: _retention(db).switch("rotate")),
-    "keep": MOVING["move back"],
-    "apply": _on(lambda db, state: _retention(db).apply()),
-    "record": _on(_record_now),
+    "freeze": _on(lambda db, state: _retention(db).freeze(START + timedelta(hours=2), closed_at=START)),
+    "record": _on(_record_next_day),
+    "pack": IMPORTS["pack"],
 }
 
 SCENES = [
     # To preallocate is one upsert for each of two documents.
-    Scene("hits", "analytics", _some_hits, HITS, modes=NATIVE, composed=["preallocate"]),
+    Scene("hits", "analytics", _some_hits, HITS, composed=["preallocate"]),
     Scene(
         "hits, repaired",
         "analytics",
         _some_hits,
         {name: HITS[name] for name in ("record", "record many")},
-        modes=NATIVE,
         between=[analytics.repair],
     ),
     Scene(
-        "imports",
+        "analytics.imports",
         "analytics",
         _half_imported,
         IMPORTS,
-        modes=NATIVE,
         composed=list(IMPORTS),  # each moves in batches, and continues from where another has stopped
         excused=(ImportRunning,),
         check=_imported_and_counted_once,
@@ -297,8 +320,7 @@ SCENES = [
         "analytics",
         _rolled_up,
         ROLLUPS,
-        modes=NATIVE,
-        composed=["rebuild", "regroup", "roll up"],
+        composed=["rebuild", "regroup", "roll up", "pack"],
         check=_rolled_up_in_the_end,
     ),
     Scene(
@@ -306,37 +328,32 @@ SCENES = [
         "analytics",
         _rolled_up,
         VISITS,
-        modes=NATIVE,
         composed=["derive"],
         check=_all_requests_are_in_sessions,
+    ),
+    Scene(
+        "reports",
+        "analytics",
+        _reported,
+        REPORTS,
+        composed=["update", "rebuild"],
+        check=_reported_in_the_end,
     ),
     Scene(
         "forgetting",
         "analytics",
         _fed_and_rolled_up,
         FORGETTING,
-        modes=NATIVE,
         composed=list(FORGETTING),
         check=_all_or_nothing_is_known,
         age=_finish_forgetting,
     ),
     Scene(
-        "moving",
+        "retention",
         "analytics",
-        _moving,
-        MOVING,
-        modes=NATIVE,
-        composed=list(MOVING),
-        check=_each_event_is_there_once,
-        age=_finish_forgetting,
-    ),
-    Scene(
-        "switching",
-        "analytics",
-        _moving,
-        SWITCHING,
-        modes=NATIVE,
-        composed=list(SWITCHING),
-        check=_each_event_is_there_once,
+        _rotating,
+        RETENTION,
+        composed=["apply", "freeze", "pack"],
+        check=_only_whole_days_are_gone,
     ),
 ]

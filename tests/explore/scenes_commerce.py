@@ -7,21 +7,16 @@ from typing import Any
 
 from squinney.commerce import Carts, Catalog, Categories, Inventory, Orders, TestGateway
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode
 from tests.crash.shop import PRICING, age, levels, paired
-from tests.explore.scene import Act, Scene, transactions
+from tests.explore.scene import Act, Scene
 
 
-def _carts(db: Db, mode: Mode = "native") -> Carts:
-    return Carts(db, payments=TestGateway(db), transactions=transactions(db, mode))
+def _carts(db: Db) -> Carts:
+    return Carts(db, payments=TestGateway(db))
 
 
-def _orders(db: Db, mode: Mode = "native") -> Orders:
-    return Orders(db, payments=TestGateway(db), transactions=transactions(db, mode))
-
-
-def _inventory(db: Db, mode: Mode = "native") -> Inventory:
-    return Inventory(db, transactions=transactions(db, mode))
+def _orders(db: Db) -> Orders:
+    return Orders(db, payments=TestGateway(db))
 
 
 # ---- carts ----
@@ -30,7 +25,7 @@ def _inventory(db: Db, mode: Mode = "native") -> Inventory:
 def _shop(db: Db) -> dict[str, str]:
     """Add five units of a film: two in one cart, one in another cart."""
     Catalog(db).add({"_id": "film", "type": "Film", "title": "film", "pricing": PRICING})
-    _inventory(db).receive("film", 5)
+    Inventory(db).receive("film", 5)
     mine, theirs = (_carts(db).new()["_id"] for _ in range(2))
     _carts(db).add_item(mine, "film", 2)
     _carts(db).add_item(theirs, "film", 1)
@@ -38,7 +33,7 @@ def _shop(db: Db) -> dict[str, str]:
 
 
 def _on_cart(change: Callable[[Carts, str], object], which: str = "mine") -> Act:
-    return lambda db, mode, state: change(_carts(db, mode), state[which])
+    return lambda db, state: change(_carts(db), state[which])
 
 
 def _sold_is_paid(db: Db, state: Any) -> None:
@@ -55,8 +50,8 @@ CART_OPERATIONS: dict[str, Act] = {
     "remove": _on_cart(lambda carts, cart: carts.remove_item(cart, "film")),
     "abandon": _on_cart(lambda carts, cart: carts.abandon(cart)),
     "check out": _on_cart(lambda carts, cart: carts.checkout(cart, key="k")),
-    "receive": lambda db, mode, state: _inventory(db, mode).receive("film", 2),
-    "adjust": lambda db, mode, state: _inventory(db, mode).adjust("film", -2, "lost"),
+    "receive": lambda db, state: Inventory(db).receive("film", 2),
+    "adjust": lambda db, state: Inventory(db).adjust("film", -2, "lost"),
 }
 
 # ---- products ----
@@ -69,13 +64,13 @@ def stocked(db: Db) -> dict[str, str]:
     """Add two products with stock, and remove one of them; open a cart."""
     for product in (FILM, GONE):
         Catalog(db).add(product)
-        _inventory(db).receive(product["_id"], 5)
+        Inventory(db).receive(product["_id"], 5)
     Catalog(db).remove("gone")
     return {"cart": _carts(db).new()["_id"]}
 
 
 def on_catalog(change: Callable[[Catalog], object]) -> Act:
-    return lambda db, mode, state: change(Catalog(db, transactions=transactions(db, mode)))
+    return lambda db, state: change(Catalog(db))
 
 
 PRODUCT_OPERATIONS: dict[str, Act] = {
@@ -84,8 +79,8 @@ PRODUCT_OPERATIONS: dict[str, Act] = {
     "add gone by key": on_catalog(lambda catalog: catalog.add(GONE, key="k")),
     "remove film": on_catalog(lambda catalog: catalog.remove("film")),
     "patch": on_catalog(lambda catalog: catalog.patch("film", {"title": "new"})),
-    "receive film": lambda db, mode, state: _inventory(db, mode).receive("film", 2),
-    "reserve film": lambda db, mode, state: _carts(db, mode).add_item(state["cart"], "film", 2),
+    "receive film": lambda db, state: Inventory(db).receive("film", 2),
+    "reserve film": lambda db, state: _carts(db).add_item(state["cart"], "film", 2),
 }
 
 
@@ -109,15 +104,15 @@ def _paid(db: Db) -> dict[str, str]:
 
 
 def _on_order(change: Callable[[Orders, str], object], which: str = "unpaid") -> Act:
-    return lambda db, mode, state: change(_orders(db, mode), state[which])
+    return lambda db, state: change(_orders(db), state[which])
 
 
 def _totals_are_sums(db: Db, state: Any) -> None:
     levels(db)
-    charged = {charge["_id"] for charge in db["test_charges"].find({"state": "captured"})}
-    placed = db["orders"].find({"status": "placed", "payment_id": {"$exists": True}})
+    charged = {charge["_id"] for charge in db["commerce.test_charges"].find({"state": "captured"})}
+    placed = db["commerce.orders"].find({"status": "placed", "payment_id": {"$exists": True}})
     assert charged == {order["payment_id"] for order in placed}
-    for order in db["orders"].find():
+    for order in db["commerce.orders"].find():
         assert order["total"] == sum(line["price"] * line["qty"] for line in order["items"])
 
 
@@ -140,7 +135,7 @@ def _tree(db: Db) -> None:
 
 
 def _on_tree(change: Callable[[Categories], object]) -> Act:
-    return lambda db, mode, state: change(Categories(db))
+    return lambda db, state: change(Categories(db))
 
 
 TREE_OPERATIONS: dict[str, Act] = {
@@ -158,5 +153,5 @@ SCENES = [
     Scene("carts", "commerce", _shop, CART_OPERATIONS, composed=["check out"], check=_sold_is_paid, age=age),
     Scene("products", "commerce", stocked, PRODUCT_OPERATIONS, check=_products_are_sellable),
     Scene("orders", "commerce", _paid, ORDER_OPERATIONS, composed=["cancel paid"], check=_totals_are_sums, age=age),
-    Scene("categories", "commerce", _tree, TREE_OPERATIONS, modes=["native"]),
+    Scene("categories", "commerce", _tree, TREE_OPERATIONS),
 ]

@@ -1,4 +1,4 @@
-"""Photos, flags and the sweeps of content, beside edits and removals."""
+"""Photos, flags and the jobs of content, beside edits and removals."""
 
 from __future__ import annotations
 
@@ -7,35 +7,23 @@ from collections.abc import Callable
 from typing import Any
 
 from squinney import content
-from squinney.content import Comments, Moderation, Nodes, People, Photos, sweep_removals, sweep_uploads
+from squinney.content import Comments, Moderation, Nodes, People, Photos, delete_leftovers, give_up_uploads
 from squinney.content.comments.documents import COMMENTS, FLAGS, PAGES
 from squinney.content.errors import UploadLost
-from squinney.content.files.documents import CHUNKS, FILES, REMOVALS, UPLOADS
+from squinney.content.files.documents import CHUNKS, FILES, UPLOADS
 from squinney.content.nodes.documents import NODES, REVISIONS
+from squinney.content.removals import REMOVALS
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode
 from tests.crash.cases_content import _age as age
-from tests.explore.scene import Act, Scene, transactions
+from tests.explore.scene import Act, Scene
 from tests.systems.content.pictures import jpeg
 
 ADA: Any = {"_id": "ada", "name": "Ada"}
 OLD, NEW = jpeg("red", (8, 8)), jpeg("blue", (8, 8))
 
 
-def _nodes(db: Db, mode: Mode = "native") -> Nodes:
-    return Nodes(db, transactions=transactions(db, mode))
-
-
-def _photos(db: Db, mode: Mode = "native") -> Photos:
-    return Photos(db, transactions=transactions(db, mode))
-
-
-def _comments(db: Db, mode: Mode = "native") -> Comments:
-    return Comments(db, transactions=transactions(db, mode))
-
-
-def _sweep_removals(db: Db, mode: Mode, state: Any) -> None:
-    sweep_removals(db)
+def _delete_leftovers(db: Db, state: Any) -> None:
+    delete_leftovers(db)
 
 
 # ---- photos ----
@@ -43,27 +31,27 @@ def _sweep_removals(db: Db, mode: Mode, state: Any) -> None:
 
 def _album(db: Db) -> dict[str, str]:
     """Add a photo whose file was replaced long ago, so that its old file is due."""
-    album = _nodes(db).create(None, "album", "folder", "A", ADA)
-    photo = _photos(db).upload(io.BytesIO(OLD), album, "pic", author=ADA)
-    photo = _photos(db).replace(io.BytesIO(NEW), photo)
+    album = Nodes(db).create(None, "album", "folder", "A", ADA)
+    photo = Photos(db).upload(io.BytesIO(OLD), album, "pic", author=ADA)
+    photo = Photos(db).replace(io.BytesIO(NEW), photo)
     age(db)
     return {"album": album["_id"], "photo": photo["_id"], "nonce": photo["metadata"]["nonce"]}
 
 
 def _on_photos(change: Callable[[Photos, Any], object]) -> Act:
-    return lambda db, mode, state: change(_photos(db, mode), state)
+    return lambda db, state: change(Photos(db), state)
 
 
-def _sweep_uploads(db: Db, mode: Mode, state: Any) -> None:
-    """Give up all uploads that are under way, as if they had been silent; also those that begin after the sweep."""
-    sweep_uploads(db, stalled_seconds=-3600)
+def _give_up_uploads(db: Db, state: Any) -> None:
+    """Give up all uploads that are under way, as if they had been silent; also those that begin after the job."""
+    give_up_uploads(db, stalled_seconds=-3600)
 
 
 def _only_whole_photos_are_left(db: Db, state: Any) -> None:
-    """Assert that each photo has its files, and that the sweep deletes all other files in the end."""
+    """Assert that each photo has its files, and that the job deletes all other files in the end."""
     age(db)
-    sweep_uploads(db)
-    photos = _photos(db)
+    give_up_uploads(db)
+    photos = Photos(db)
     shown = []
     for node in db[NODES].find({"metadata.type": "photo"}):
         assert b"".join(photos.open(node["_id"], "original").read()) in (OLD, NEW)
@@ -78,9 +66,9 @@ PHOTOS: dict[str, Act] = {
     "upload": _on_photos(lambda photos, at: photos.upload(io.BytesIO(NEW), at["album"], "new", author=ADA)),
     "replace": _on_photos(lambda photos, at: photos.replace(io.BytesIO(OLD), at["photo"], at["nonce"])),
     "remove": _on_photos(lambda photos, at: photos.remove(at["photo"])),
-    "edit": lambda db, mode, at: _nodes(db, mode).edit(at["photo"], at["nonce"], {"title": "After"}),
-    "sweep uploads": _sweep_uploads,
-    "sweep removals": _sweep_removals,
+    "edit": lambda db, at: Nodes(db).edit(at["photo"], at["nonce"], {"title": "After"}),
+    "give up uploads": _give_up_uploads,
+    "delete leftovers": _delete_leftovers,
 }
 
 # ---- flags ----
@@ -88,23 +76,23 @@ PHOTOS: dict[str, Act] = {
 
 def _flagged(db: Db) -> dict[str, str]:
     """Add a page with a flagged comment and another comment."""
-    node = _nodes(db).create(None, "page", "basic-page", "P", ADA)["_id"]
-    slug = _comments(db).post(node, ADA, "rude")["slug"]
-    Moderation(db, _comments(db)).flag(node, slug, "ben", "rude")
-    return {"node": node, "slug": slug, "other": _comments(db).post(node, ADA, "kind")["slug"]}
+    node = Nodes(db).create(None, "page", "basic-page", "P", ADA)["_id"]
+    slug = Comments(db, only_nodes=True).post(node, ADA, "rude")["slug"]
+    Moderation(db, Comments(db, only_nodes=True)).flag(node, slug, "ben", "rude")
+    return {"node": node, "slug": slug, "other": Comments(db, only_nodes=True).post(node, ADA, "kind")["slug"]}
 
 
 def _on_flags(change: Callable[[Moderation, Any], object]) -> Act:
-    return lambda db, mode, at: change(Moderation(db, _comments(db, mode)), at)
+    return lambda db, at: change(Moderation(db, Comments(db, only_nodes=True)), at)
 
 
-def _remove_and_sweep(db: Db, mode: Mode, state: Any) -> None:
-    _nodes(db, mode).remove(state["node"])
-    sweep_removals(db)
+def _remove_for_good(db: Db, state: Any) -> None:
+    Nodes(db).remove(state["node"])
+    delete_leftovers(db)
 
 
 def _nothing_of_a_removed_page_is_left(db: Db, state: Any) -> None:
-    sweep_removals(db)
+    delete_leftovers(db)
     if not db[NODES].find_one({"_id": state["node"]}):
         for name in (COMMENTS, PAGES, FLAGS, REVISIONS):
             assert list(db[name].find()) == []
@@ -115,9 +103,9 @@ FLAGGED: dict[str, Act] = {
     "flag again": _on_flags(lambda flags, at: flags.flag(at["node"], at["slug"], "cid")),
     "keep": _on_flags(lambda flags, at: flags.decide(at["node"], at["slug"], "keep", by="mod")),
     "take down": _on_flags(lambda flags, at: flags.decide(at["node"], at["slug"], "remove", by="mod")),
-    "delete": lambda db, mode, at: _comments(db, mode).delete(at["node"], at["slug"]),
-    "remove page": _remove_and_sweep,
-    "erase": lambda db, mode, at: People(db, _comments(db, mode)).erase("ada"),
+    "delete": lambda db, at: Comments(db, only_nodes=True).delete(at["node"], at["slug"]),
+    "remove page": _remove_for_good,
+    "erase": lambda db, at: People(db, Comments(db)).erase("ada"),
 }
 
 # ---- what conversions leave ----
@@ -126,15 +114,15 @@ FLAGGED: dict[str, Act] = {
 def _converted(db: Db) -> dict[str, str]:
     """Convert a discussion, so that the removal of its old comments is due."""
     state = _flagged(db)
-    _comments(db).convert(state["node"], "paged")
+    Comments(db, only_nodes=True).convert(state["node"], "paged")
     age(db)
     return state
 
 
 CONVERTED: dict[str, Act] = {
-    "sweep removals": _sweep_removals,
-    "convert back": lambda db, mode, at: _comments(db, mode).convert(at["node"], "separate"),
-    "post": lambda db, mode, at: _comments(db, mode).post(at["node"], ADA, "new"),
+    "delete leftovers": _delete_leftovers,
+    "convert back": lambda db, at: Comments(db, only_nodes=True).convert(at["node"], "separate"),
+    "post": lambda db, at: Comments(db, only_nodes=True).post(at["node"], ADA, "new"),
     "delete": FLAGGED["delete"],
     "remove page": FLAGGED["remove page"],
 }
@@ -152,7 +140,7 @@ SCENES = [
         "content",
         _album,
         PHOTOS,
-        composed=["sweep uploads", "sweep removals"],
+        composed=["give up uploads", "delete leftovers"],
         excused=(UploadLost,),
         ignored=[REMOVALS],  # an upload that is given up leaves one more, for chunks that may still arrive
         check=_only_whole_photos_are_left,
@@ -172,7 +160,7 @@ SCENES = [
         "content",
         _converted,
         CONVERTED,
-        composed=["sweep removals", "convert back", "remove page"],
+        composed=["delete leftovers", "convert back", "remove page"],
         check=_nothing_of_a_removed_page_is_left,
         age=age,
     ),

@@ -9,8 +9,7 @@ from squinney import game
 from squinney.game import World
 from squinney.game.jobs import wander
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode
-from tests.explore.scene import Act, Scene, transactions
+from tests.explore.scene import Act, Scene
 
 GOLD, COINS, ROPES = 150, 10, 3
 THINGS: dict[str, dict[str, Any]] = {
@@ -45,8 +44,8 @@ def _nothing_is_made_or_lost(db: Db, state: Any) -> None:
 
 
 def _do(name: str, *arguments: Any, **options: Any) -> Act:
-    def act(db: Db, mode: Mode, state: Any) -> None:
-        getattr(World(db, transactions=transactions(db, mode)), name)(*arguments, **options)
+    def act(db: Db, state: Any) -> None:
+        getattr(World(db), name)(*arguments, **options)
 
     return act
 
@@ -114,16 +113,12 @@ def _with_a_rat(db: Db) -> None:
     World(db).create_character("rat", id="rat", location="hall", kind="monster", wanders=True)
 
 
-def _wander(db: Db, mode: Mode, state: Any) -> None:
-    wander(db)
-
-
 AROUND: dict[str, Act] = {
     "load": _do("load_world", ATTIC),
     "create attic": _do("create_location", "attic", description="Another attic."),
     "create Eve": _do("create_character", "Eve", id="other", location="hall"),
     "create bead": _do("create_item", "bead", id="bead", location="hall"),
-    "wander": _wander,
+    "wander": lambda db, state: wander(db),
     "move": OPERATIONS["move"],
     "say by key": _do("say", "ann", "hello", key="k"),
 }

@@ -8,19 +8,14 @@ from typing import Any
 from squinney import identity
 from squinney.identity import Invitations, People, Sessions
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode
-from tests.explore.scene import Act, Scene, transactions
+from tests.explore.scene import Act, Scene
 
 OLD, NEW, NEWER = "correct horse battery", "another password", "a third password"
 ADDRESS = "192.0.2.1"
 
 
-def _people(db: Db, mode: Mode = "native") -> People:
-    return People(db, transactions=transactions(db, mode))
-
-
 def _on_people(change: Callable[[People, Any], object]) -> Act:
-    return lambda db, mode, state: change(_people(db, mode), state)
+    return lambda db, state: change(People(db), state)
 
 
 # ---- credentials ----
@@ -28,22 +23,18 @@ def _on_people(change: Callable[[People, Any], object]) -> Act:
 
 def _ada(db: Db) -> Any:
     """Sign Ada up, change her password once, and start a session."""
-    people = _people(db)
+    people = People(db)
     ada = people.set_password(people.sign_up("ada", NEW)["_id"], OLD)
     return {"ada": ada["_id"], "credential": ada["credential_id"], "token": Sessions(db).start(ada)}
 
 
-def _sign_in_and_stay(db: Db, mode: Mode, state: Any) -> None:
-    Sessions(db).start(_people(db, mode).sign_in("ada", OLD, address=ADDRESS))
-
-
 def _sessions_are_of_the_password(db: Db, state: Any) -> None:
     """Sessions of the old password are invalid once it has changed, also one that was started meanwhile."""
-    login = db["logins"].find_one({"_id": "ada"})
+    login = db["identity.logins"].find_one({"_id": "ada"})
     assert login
     if login["credential_id"] != state["credential"]:
         assert Sessions(db).person(state["token"]) is None
-        assert _people(db).get(state["ada"])["credential_id"] == login["credential_id"]
+        assert People(db).get(state["ada"])["credential_id"] == login["credential_id"]
 
 
 CREDENTIALS: dict[str, Act] = {
@@ -51,7 +42,7 @@ CREDENTIALS: dict[str, Act] = {
     "set another": _on_people(lambda people, state: people.set_password(state["ada"], NEWER)),
     "sign in": _on_people(lambda people, state: people.sign_in("ada", OLD, address=ADDRESS)),
     "disable": _on_people(lambda people, state: people.disable(state["ada"])),
-    "sign in and stay": _sign_in_and_stay,
+    "sign in and stay": lambda db, state: Sessions(db).start(People(db).sign_in("ada", OLD, address=ADDRESS)),
 }
 
 # ---- attempts ----
@@ -77,14 +68,14 @@ def _links(db: Db) -> dict[str, str | None]:
 
 
 def _accept(which: str, login: str) -> Act:
-    def act(db: Db, mode: Mode, state: Any) -> None:
-        Invitations(db, transactions=transactions(db, mode)).accept(state[which], login, OLD)
+    def act(db: Db, state: Any) -> None:
+        Invitations(db).accept(state[which], login, OLD)
 
     return act
 
 
 def _at_most_one_admin(db: Db, state: Any) -> None:
-    assert db["people"].count_documents({"role": "admin"}) <= 1
+    assert db["identity.people"].count_documents({"role": "admin"}) <= 1
 
 
 LINKS: dict[str, Act] = {
@@ -103,7 +94,7 @@ SCENES = [
         CREDENTIALS,
         composed=["sign in and stay"],
         # A sign-in that dies has counted its attempt; a change of the password leaves documents of invalid sessions.
-        ignored=["sign_in_tries", "sessions"],
+        ignored=["identity.sign_in_tries", "identity.sessions"],
         check=_sessions_are_of_the_password,
     ),
     Scene("attempts", "identity", _ada, ATTEMPTS, crashes=0),
@@ -113,7 +104,7 @@ SCENES = [
         "identity",
         _ada,
         {"set password": CREDENTIALS["set password"], "sign up": LINKS["sign up"]},
-        ignored=["sessions"],  # as above
+        ignored=["identity.sessions"],  # as above
         between=[identity.repair],
     ),
 ]

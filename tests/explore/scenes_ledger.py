@@ -2,48 +2,33 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
-from unittest.mock import patch
 
-from bson import ObjectId
-from pymongo.errors import AutoReconnect
-
-from squinney import assembly, ledger
-from squinney.errors import Unavailable
-from squinney.ledger import Accounts
+from squinney import ledger
+from squinney.ledger import Accounts, NewTransfer
 from squinney.mongo.schema import Db
-from squinney.testing.protocol import expire_deadlines
-from squinney.transactions import Mode, drop_orphans, recovery, two_phase
-from tests.explore.scene import Act, Scene, transactions
-
-
-def _accounts(db: Db, mode: Mode = "native") -> Accounts:
-    return Accounts(db, transactions=transactions(db, mode))
+from squinney.transactions import AlreadyExists, Step
+from tests.explore.scene import Act, Scene
 
 
 def _prepare(db: Db) -> list[str]:
-    return [_accounts(db).open("EUR", opening)["_id"] for opening in (100, 50, 0)]
+    return [Accounts(db).open("EUR", opening)["_id"] for opening in (100, 60, 0)]
 
 
 def _transfer(src: int, dst: int, amount: int, key: str | None = None) -> Act:
-    def act(db: Db, mode: Mode, ids: Any) -> None:
-        _accounts(db, mode).transfer(ids[src], ids[dst], amount, key=key)
+    def act(db: Db, ids: Any) -> None:
+        Accounts(db).transfer(ids[src], ids[dst], amount, key=key)
 
     return act
 
 
-def _close(db: Db, mode: Mode, ids: Any) -> None:
-    _accounts(db, mode).close(ids[2])
-
-
-def _open(db: Db, mode: Mode, ids: Any) -> None:
-    _accounts(db, mode).open("EUR", 20, key="open")
+def _close(db: Db, ids: Any) -> None:
+    Accounts(db).close(ids[2])
 
 
 def _same_total(db: Db, ids: Any) -> None:
-    opened = db["accounts"].count_documents({}) - len(ids)
-    assert _accounts(db).total("EUR") == 150 + 20 * opened
+    opened = db["ledger.accounts"].count_documents({}) - len(ids)
+    assert Accounts(db).total("EUR") == 160 + 20 * opened
 
 
 OPERATIONS: dict[str, Act] = {
@@ -52,61 +37,48 @@ OPERATIONS: dict[str, Act] = {
     "a to c": _transfer(0, 2, 60),
     "c to b": _transfer(2, 1, 10),
     "a to b by key": _transfer(0, 1, 40, "once"),
-    "open by key": _open,
+    "open by key": lambda db, ids: Accounts(db).open("EUR", 20, key="open"),
     "close c": _close,
 }
 
-# ---- what dead processes left ----
+# ---- many transfers at once, and writes of the caller's ----
 
 
-def _interrupted(db: Db) -> list[str]:
-    """Leave one transfer undecided and one committed but not finished, both past their deadlines."""
-    ids = _prepare(db)
-    for src, dst, interrupted in ((0, 1, (two_phase, "_flip")), (1, 0, (recovery, "finish"))):
-        with patch.object(*interrupted, side_effect=AutoReconnect), suppress(Unavailable):
-            _accounts(db, "two-phase").transfer(ids[src], ids[dst], 20)
-    expire_deadlines(db, {})
-    return ids
+def _prepare_invoice(db: Db) -> list[str]:
+    db["invoices"].insert_one({"_id": 7, "paid": False})
+    return [Accounts(db).open("EUR", opening)["_id"] for opening in (100, 50, 0, 30, 30)]
 
 
-def _orphaned(db: Db) -> list[str]:
-    """Leave markers on two accounts, a lock on the third and a stub, all of runs without a record."""
-    ids = _prepare(db)
-    run = ObjectId()
-    db["accounts"].update_many({"_id": {"$in": ids[:2]}}, {"$set": {"txns": [run]}})
-    db["accounts"].update_one({"_id": ids[2]}, {"$set": {"txns": [run], "txn_lock": run}})
-    db["entries"].insert_one({"_id": "late", "txn_stub": run, "txn_lock": run}, bypass_document_validation=True)
-    return ids
+def _pays() -> Step:
+    return Step("invoices", 7, guard={"paid": False}, update={"$set": {"paid": True}}, refused=AlreadyExists)
 
 
-def _recover(db: Db, mode: Mode, ids: Any) -> None:
-    next(job for job in assembly.CORE_JOBS if job.name == "recover-transactions").run(db)
+def _many(*moves: tuple[int, int, int], key: str | None = None, pays: bool = False) -> Act:
+    def act(db: Db, ids: Any) -> None:
+        wanted: list[NewTransfer] = [{"src": ids[src], "dst": ids[dst], "amount": amount} for src, dst, amount in moves]
+        Accounts(db).transfer_many(wanted, key=key, also=[_pays()] if pays else ())
+
+    return act
 
 
-def _drop_orphans(db: Db, mode: Mode, ids: Any) -> None:
-    drop_orphans(db, ["accounts", "entries"])
+def _no_money_lost(db: Db, ids: Any) -> None:
+    assert Accounts(db).total("EUR") == 210
 
 
-def _then(act: Act, repair: Act) -> Act:
-    """Return the operation, followed by the repair, which nobody else runs in some of the pairs."""
-
-    def both(db: Db, mode: Mode, ids: Any) -> None:
-        act(db, mode, ids)
-        repair(db, mode, ids)
-
-    return both
-
+MANY: dict[str, Act] = {
+    "many": _many((0, 1, 70), (0, 1, 70), (1, 2, 100)),
+    "many by key": _many((1, 0, 50), (0, 2, 120), key="once"),
+    "many, c refused": _many((2, 0, 10), (3, 1, 30)),  # the next one gives c what it needs, and the other way round
+    "many, b refused": _many((1, 0, 60), (4, 2, 30)),
+    "many pay": _many((0, 1, 10), key="pay", pays=True),
+    "b to a pays": lambda db, ids: Accounts(db).transfer(ids[1], ids[0], 50, also=[_pays()]),
+    "a to b": _transfer(0, 1, 70),
+    "close c": _close,
+}
 
 SCENES = [
     Scene("ledger", "ledger", _prepare, OPERATIONS, check=_same_total),
-    Scene(
-        "ledger, recovered",
-        "ledger",
-        _prepare,
-        {name: OPERATIONS[name] for name in ("a to b", "b to a", "a to b by key")},
-        check=_same_total,
-        between=[lambda db: transactions(db, "native").recover()],
-    ),
+    Scene("ledger, many", "ledger", _prepare_invoice, MANY, check=_no_money_lost),
     Scene(
         "ledger, repaired",
         "ledger",
@@ -114,24 +86,5 @@ SCENES = [
         {name: OPERATIONS[name] for name in ("a to b", "close c")},
         check=_same_total,
         between=[ledger.repair],
-    ),
-    Scene(
-        "ledger, interrupted",
-        "ledger",
-        _interrupted,
-        {
-            "recover": _recover,
-            "a to b": _then(_transfer(0, 1, 10), _recover),
-            "b to a": _then(_transfer(1, 0, 10), _recover),
-        },
-        check=_same_total,
-    ),
-    Scene(
-        "ledger, orphaned",
-        "ledger",
-        _orphaned,
-        {"drop orphans": _drop_orphans, "a to b": _then(_transfer(0, 1, 10), _drop_orphans), "close c": _close},
-        check=_same_total,
-        age=ledger.repair,
     ),
 ]

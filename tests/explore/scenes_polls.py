@@ -6,8 +6,7 @@ from typing import Any
 
 from polls import Polls, repair
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode
-from tests.explore.scene import Act, Scene, transactions
+from tests.explore.scene import Act, Scene
 
 
 def _poll(db: Db) -> str:
@@ -18,21 +17,17 @@ def _poll(db: Db) -> str:
 
 
 def _vote(person: str, option: str) -> Act:
-    def act(db: Db, mode: Mode, poll: Any) -> None:
-        Polls(db, transactions=transactions(db, mode)).vote(poll, person, option)
+    def act(db: Db, poll: Any) -> None:
+        Polls(db).vote(poll, person, option)
 
     return act
-
-
-def _close(db: Db, mode: Mode, poll: Any) -> None:
-    Polls(db, transactions=transactions(db, mode)).close(poll)
 
 
 OPERATIONS: dict[str, Act] = {
     "ann votes tea": _vote("ann", "tea"),
     "ann votes coffee": _vote("ann", "coffee"),
     "bob votes tea": _vote("bob", "tea"),
-    "close": _close,
+    "close": lambda db, poll: Polls(db).close(poll),
 }
 
 SCENES = [

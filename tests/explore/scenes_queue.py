@@ -31,7 +31,7 @@ def _put_again(db: Db) -> Any:
 
 
 def _on(change: Callable[[Queue, Any], object]) -> Act:
-    return lambda db, mode, tasks: change(_queue(db), tasks)
+    return lambda db, tasks: change(_queue(db), tasks)
 
 
 OPERATIONS: dict[str, Act] = {
@@ -41,7 +41,7 @@ OPERATIONS: dict[str, Act] = {
     "done": _on(lambda queue, tasks: queue.done(tasks[0])),
     "done all": _on(lambda queue, tasks: queue.done_all(tasks[:1])),
     "fail": _on(lambda queue, tasks: queue.fail(tasks[0], "broken")),
-    "work": _on(lambda queue, tasks: queue.work(lambda task: None, most=1)),
+    "work": _on(lambda queue, tasks: queue.work(lambda task: None, limit=1)),
 }
 
 SCENES = [
@@ -50,7 +50,6 @@ SCENES = [
         "identity",
         _taken,
         {name: OPERATIONS[name] for name in ("put", "take some", "done", "done all", "work")},
-        modes=["native"],
         composed=["work"],
     ),
     Scene(
@@ -58,6 +57,5 @@ SCENES = [
         "identity",
         _put_again,
         {name: OPERATIONS[name] for name in ("put", "take", "done", "done all", "fail")},
-        modes=["native"],
     ),
 ]

@@ -21,30 +21,26 @@ from squinney.commerce import (
     UnknownPayment,
     UnknownProduct,
 )
-from squinney.commerce.orders.payments import Attempt, Behaviour, Charge, ProviderTimeout
+from squinney.commerce.payments.gateway import Attempt, Charge
+from squinney.commerce.payments.test_gateway import Behaviour, ProviderTimeout
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode
 from tests.crash.shop import LONG_AGO, age, levels, paired
-from tests.explore.scene import Act, Scene, transactions
+from tests.explore.scene import Act, Scene
 from tests.explore.scenes_commerce import FILM, GONE, on_catalog, stocked
 
 
-def _carts(db: Db, mode: Mode = "native", behaviour: Behaviour = "capture") -> Carts:
-    return Carts(db, payments=TestGateway(db, behaviour), transactions=transactions(db, mode))
+def _carts(db: Db, behaviour: Behaviour = "capture") -> Carts:
+    return Carts(db, payments=TestGateway(db, behaviour))
 
 
-def _orders(db: Db, mode: Mode = "native") -> Orders:
-    return Orders(db, payments=TestGateway(db), transactions=transactions(db, mode))
-
-
-def _inventory(db: Db, mode: Mode = "native") -> Inventory:
-    return Inventory(db, transactions=transactions(db, mode))
+def _orders(db: Db) -> Orders:
+    return Orders(db, payments=TestGateway(db))
 
 
 def _shop(db: Db) -> dict[str, Any]:
     """Add five units of a film: two in one cart, one in another cart."""
     Catalog(db).add(FILM)
-    _inventory(db).receive("film", 5)
+    Inventory(db).receive("film", 5)
     mine, theirs = (_carts(db).new()["_id"] for _ in range(2))
     _carts(db).add_item(mine, "film", 2)
     _carts(db).add_item(theirs, "film", 1)
@@ -52,22 +48,22 @@ def _shop(db: Db) -> dict[str, Any]:
 
 
 def _on_carts(change: Callable[[Carts, Any], object]) -> Act:
-    return lambda db, mode, state: change(_carts(db, mode), state)
+    return lambda db, state: change(_carts(db), state)
 
 
 def _on_orders(change: Callable[[Orders, Any], object]) -> Act:
-    return lambda db, mode, state: change(_orders(db, mode), state)
+    return lambda db, state: change(_orders(db), state)
 
 
 def _job(name: str) -> Act:
     job = next(job for job in JOBS if job.name == name)
-    return lambda db, mode, state: job.run(db)
+    return lambda db, state: job.run(db)
 
 
 def _in_turn(*acts: Act) -> Act:
-    def act(db: Db, mode: Mode, state: Any) -> None:
+    def act(db: Db, state: Any) -> None:
         for one in acts:
-            one(db, mode, state)
+            one(db, state)
 
     return act
 
@@ -84,8 +80,8 @@ def _idle(db: Db) -> dict[str, Any]:
     """Let one cart be idle for longer than half an hour, after which the job expires it."""
     state = _shop(db)
     then = utcnow() - timedelta(hours=1)
-    db["carts"].update_one({"_id": state["mine"]}, {"$set": {"last_modified": then}})
-    db["reservations"].update_many({}, {"$set": {"at": then}})
+    db["commerce.carts"].update_one({"_id": state["mine"]}, {"$set": {"last_modified": then}})
+    db["commerce.reservations"].update_many({}, {"$set": {"at": then}})
     return state
 
 
@@ -102,15 +98,15 @@ ENDING: dict[str, Act] = {
 def _orphaned(db: Db) -> dict[str, Any]:
     """Delete a cart by hand, so that its reservation is left. Each operation ends with the job that returns it."""
     state = _idle(db)
-    _inventory(db).receive("film", 5)
-    db["carts"].delete_one({"_id": state["mine"]})
+    Inventory(db).receive("film", 5)
+    db["commerce.carts"].delete_one({"_id": state["mine"]})
     return state
 
 
 ORPHANED: dict[str, Act] = {
     "return orphans": _job("return-orphans"),
     "add": _in_turn(_on_carts(lambda carts, at: carts.add_item(at["theirs"], "film", 1)), _job("return-orphans")),
-    "adjust": _in_turn(lambda db, mode, at: _inventory(db, mode).adjust("film", -2, "lost"), _job("return-orphans")),
+    "adjust": _in_turn(lambda db, at: Inventory(db).adjust("film", -2, "lost"), _job("return-orphans")),
 }
 
 # ---- payments that stall ----
@@ -118,7 +114,7 @@ ORPHANED: dict[str, Act] = {
 
 def _let_payments_stall(db: Db) -> None:
     """Make payments old enough for the job, but not so old that they are a problem."""
-    db["payments"].update_many({}, {"$set": {"at": utcnow() - timedelta(minutes=2)}})
+    db["commerce.payments"].update_many({}, {"$set": {"at": utcnow() - timedelta(minutes=2)}})
 
 
 def _stalled(db: Db) -> dict[str, Any]:
@@ -130,15 +126,15 @@ def _stalled(db: Db) -> dict[str, Any]:
     return state
 
 
-def _capture_late(db: Db, mode: Mode, state: Any) -> None:
+def _capture_late(db: Db, state: Any) -> None:
     """Let the provider charge after the checkout has given up, and call the webhook."""
     TestGateway(db).capture(state["payment"], 1_000, "EUR", note=lambda intent: None)
-    _carts(db, mode).settle(state["payment"])
+    _carts(db).settle(state["payment"])
 
 
 def _is_settled_in_the_end(db: Db, state: Any) -> None:
     _carts(db).settle_payments(0)
-    assert db["payments"].count_documents({"state": {"$in": ["started", "refunding"]}}) == 0
+    assert db["commerce.payments"].count_documents({"state": {"$in": ["started", "refunding"]}}) == 0
     _sold_is_paid(db, state)
 
 
@@ -156,8 +152,8 @@ def _captured_late(db: Db) -> dict[str, Any]:
     _carts(db).settle_payments(0)
     _carts(db).abandon(state["mine"])
     _carts(db).add_item(state["theirs"], "film", 3)
-    db["test_charges"].update_one({"_id": state["payment"]}, {"$set": {"state": "captured"}})
-    db["carts"].update_one({"_id": state["mine"]}, {"$set": {"last_modified": LONG_AGO}})
+    db["commerce.test_charges"].update_one({"_id": state["payment"]}, {"$set": {"state": "captured"}})
+    db["commerce.carts"].update_one({"_id": state["mine"]}, {"$set": {"last_modified": LONG_AGO}})
     return state
 
 
@@ -166,8 +162,8 @@ def _is_sold_refunded_or_forgotten(db: Db, state: Any) -> None:
         _carts(db).settle(state["payment"])
         paired(db)
     levels(db)
-    carts = db["carts"].distinct("_id")
-    assert db["payments"].count_documents({"cart_id": {"$nin": carts}}) == 0, "a payment has no cart any more"
+    carts = db["commerce.carts"].distinct("_id")
+    assert db["commerce.payments"].count_documents({"cart_id": {"$nin": carts}}) == 0, "a payment has no cart any more"
 
 
 LATE: dict[str, Act] = {
@@ -184,7 +180,7 @@ def _refunded_at_provider(db: Db) -> dict[str, Any]:
     """Prepare a paid order whose money the provider has already returned."""
     state = _shop(db)
     _carts(db).checkout(state["mine"], key="k")
-    db["test_charges"].update_many({}, {"$set": {"state": "refunded"}})
+    db["commerce.test_charges"].update_many({}, {"$set": {"state": "refunded"}})
     return state
 
 
@@ -237,7 +233,7 @@ CANCELLING: dict[str, Act] = {
 def _lost(db: Db) -> dict[str, Any]:
     """Delete a paid order by hand; the provider has already returned the money."""
     state = _refunded_at_provider(db)
-    db["orders"].delete_one({"_id": state["mine"]})
+    db["commerce.orders"].delete_one({"_id": state["mine"]})
     return state
 
 
@@ -251,10 +247,10 @@ LOST: dict[str, Act] = {
 # ---- imports ----
 
 
-def _reserve_both(db: Db, mode: Mode, state: Any) -> None:
-    _carts(db, mode).add_item(state["cart"], "film", 1)
+def _reserve_both(db: Db, state: Any) -> None:
+    _carts(db).add_item(state["cart"], "film", 1)
     with suppress(UnknownProduct):
-        _carts(db, mode).add_item(state["cart"], "gone", 2)
+        _carts(db).add_item(state["cart"], "gone", 2)
 
 
 IMPORTED: dict[str, Act] = {
@@ -275,7 +271,7 @@ SCENES = [
         "commerce",
         _shop,
         {name: ENDING[name] for name in ("add", "abandon")},
-        ignored=["category_tree"],  # the repair of the tree counts up its version
+        ignored=["commerce.category_tree"],  # the repair of the tree counts up its version
         check=_sold_is_paid,
         between=[commerce.repair],
     ),

@@ -8,7 +8,6 @@ from typing import Any
 from squinney.clock import utcnow
 from squinney.mongo.schema import Db
 from squinney.social import Network
-from squinney.transactions import Mode
 from tests.explore.scene import Act, Scene
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
@@ -21,7 +20,7 @@ def _network(db: Db) -> Network:
 
 
 def _let_tasks_be_due(db: Db) -> None:
-    db["tasks"].update_many({}, {"$set": {"due_at": LONG_AGO}})
+    db["squinney.tasks"].update_many({}, {"$set": {"due_at": LONG_AGO}})
 
 
 def _people(db: Db) -> dict[str, str]:
@@ -38,8 +37,11 @@ def _people(db: Db) -> dict[str, str]:
 def _do(name: str, *arguments: Any, **options: Any) -> Act:
     """Return an action that calls a method. Arguments in braces are replaced by `state` entries."""
 
-    def act(db: Db, mode: Mode, state: Any) -> None:
-        given = [state[one[1:-1]] if isinstance(one, str) and one.startswith("{") else one for one in arguments]
+    def act(db: Db, state: Any) -> None:
+        given = [
+            state[argument[1:-1]] if isinstance(argument, str) and argument.startswith("{") else argument
+            for argument in arguments
+        ]
         getattr(_network(db), name)(*given, **options)
 
     return act
@@ -59,4 +61,4 @@ OPERATIONS: dict[str, Act] = {
     "erase": _do("erase", "bob"),
 }
 
-SCENES = [Scene("social", "social", _people, OPERATIONS, modes=["native"], age=_let_tasks_be_due)]
+SCENES = [Scene("social", "social", _people, OPERATIONS, age=_let_tasks_be_due)]

@@ -1,4 +1,4 @@
-"""The social network's worker and sweeps beside members, and the photos of posts."""
+"""The social network's jobs beside members, and the photos of posts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from squinney.content import Nodes, Photos
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 from squinney.social import Network
-from squinney.social.jobs import deliver_posts, sweep_entries
-from squinney.transactions import Mode
+from squinney.social.jobs import deliver_posts, remove_outdated_entries
 from tests.explore.scene import Act, Scene
 from tests.explore.scenes_social import LONG_AGO, OPERATIONS, _do, _let_tasks_be_due, _network, _people
 from tests.systems.content.pictures import jpeg
 
-NATIVE: list[Mode] = ["native"]
 PHOTO = jpeg("red", (8, 8))
 _ticks = count()
 _begin = utcnow()
@@ -33,7 +31,7 @@ def _ticking(db: Db) -> Network:
     return Network(db, clock=lambda: _begin + timedelta(milliseconds=next(_ticks)))
 
 
-# ---- delivering and sweeping ----
+# ---- delivering and removing ----
 
 
 def _undelivered(db: Db) -> dict[str, str]:
@@ -47,24 +45,27 @@ def _undelivered(db: Db) -> dict[str, str]:
     return {"post": network.post("ann", "status", {"text": "hello"}, ["*public*"])["id"]}
 
 
-def _deliver(db: Db, mode: Mode, state: Any) -> None:
+def _deliver(db: Db, state: Any) -> None:
     deliver_posts(db)
 
 
-def _deliver_and_sweep(db: Db, mode: Mode, state: Any) -> None:
+def _deliver_and_remove(db: Db, state: Any) -> None:
     deliver_posts(db)
-    sweep_entries(db)
+    remove_outdated_entries(db)
 
 
 def _on_network(name: str, *arguments: Any) -> Act:
-    def act(db: Db, mode: Mode, state: Any) -> None:
-        given = [state[one[1:-1]] if isinstance(one, str) and one.startswith("{") else one for one in arguments]
+    def act(db: Db, state: Any) -> None:
+        given = [
+            state[argument[1:-1]] if isinstance(argument, str) and argument.startswith("{") else argument
+            for argument in arguments
+        ]
         getattr(_ticking(db), name)(*given)
 
     return act
 
 
-def _follow_again(db: Db, mode: Mode, state: Any) -> None:
+def _follow_again(db: Db, state: Any) -> None:
     """End a relation and begin it again: what was written before is no news any more."""
     _ticking(db).uncircle("bob", "ann", "friends")
     _ticking(db).circle("bob", "ann", "friends")
@@ -75,9 +76,9 @@ def _every_follower_has_the_news(db: Db, state: Any) -> None:
     for _ in range(3):  # tasks put further tasks
         _let_tasks_be_due(db)
         deliver_posts(db)
-    sweep_entries(db)
-    assert db["tasks"].count_documents({}) == 0
-    posts = {one["_id"]: one for one in db["social.posts"].find()}
+    remove_outdated_entries(db)
+    assert db["squinney.tasks"].count_documents({}) == 0
+    posts = {post["_id"]: post for post in db["social.posts"].find()}
     edges = db["social.edges"].find({"_id.other": "ann", "circled_at": {"$exists": True}})
     since = {edge["_id"]["owner"]: edge["circled_at"] for edge in edges}
     expected = {(reader, id_) for id_, post in posts.items() for reader, at in since.items() if at <= post["ts"]}
@@ -86,7 +87,7 @@ def _every_follower_has_the_news(db: Db, state: Any) -> None:
 
 DELIVERED: dict[str, Act] = {
     "deliver": _deliver,
-    "deliver, sweep": _deliver_and_sweep,
+    "deliver, remove outdated": _deliver_and_remove,
     "follow again": _follow_again,
     "uncircle": _on_network("uncircle", "cid", "ann", "friends"),
     "delete post": _on_network("delete_post", "ann", "{post}"),
@@ -111,10 +112,10 @@ def _every_follower_reads_the_news(db: Db, state: Any) -> None:
     posts = list(db["social.posts"].find())
     for edge in db["social.edges"].find({"_id.other": "ann", "circled_at": {"$exists": True}}):
         expected = {post["_id"] for post in posts if edge["circled_at"] <= post["ts"]}
-        assert {one["id"] for one in _ticking(db).news(edge["_id"]["owner"]).items} == expected
+        assert {item["id"] for item in _ticking(db).news(edge["_id"]["owner"]).items} == expected
 
 
-def _post_more(db: Db, mode: Mode, state: Any) -> None:
+def _post_more(db: Db, state: Any) -> None:
     _ticking(db).post("ann", "status", {"text": "more"}, ["*public*"], key="k")
 
 
@@ -135,7 +136,7 @@ def _blocked(db: Db) -> dict[str, str]:
     return state
 
 
-def _load(db: Db, mode: Mode, state: Any) -> None:
+def _load(db: Db, state: Any) -> None:
     list(_network(db).load([("ann", "bob"), ("dan", "ann"), ("cid", "bob")]))
 
 
@@ -163,22 +164,18 @@ def _shown(db: Db) -> dict[str, str]:
     return {"post": post, "lost": lost, "new": store.keep(io.BytesIO(PHOTO), "ann", "Ann")}
 
 
-def _forget_lost_photos(db: Db, mode: Mode, state: Any) -> None:
-    assembly.FORGET_LOST_PHOTOS.run(db)
-
-
-def _post_new(db: Db, mode: Mode, state: Any) -> None:
+def _post_new(db: Db, state: Any) -> None:
     _network(db).post("ann", "photo", {"file": state["new"]}, ["*public*"], key="k")
 
 
 def _photos_of_posts_are_stored(db: Db, state: Any) -> None:
-    stored = {one["_id"] for one in db["content.nodes"].find({"metadata.type": "photo"})}
+    stored = {node["_id"] for node in db["content.nodes"].find({"metadata.type": "photo"})}
     for post in db["social.posts"].find():
         assert post["detail"]["file"] in stored
 
 
 PHOTOS: dict[str, Act] = {
-    "forget lost photos": _forget_lost_photos,
+    "forget lost photos": lambda db, state: assembly.FORGET_LOST_PHOTOS.run(db),
     "post new": _post_new,
     "delete post": OPERATIONS["delete post"],
     "erase": _do("erase", "ann"),
@@ -190,8 +187,7 @@ SCENES = [
         "social",
         _undelivered,
         DELIVERED,
-        modes=NATIVE,
-        composed=["deliver", "deliver, sweep", "follow again"],
+        composed=["deliver", "deliver, remove outdated", "follow again"],
         check=_every_follower_has_the_news,
         age=_let_tasks_be_due,
     ),
@@ -200,18 +196,16 @@ SCENES = [
         "social",
         _merging,
         MERGED,
-        modes=NATIVE,
         composed=["deliver", "follow again"],
         check=_every_follower_reads_the_news,
         age=_let_tasks_be_due,
     ),
-    Scene("social, members", "social", _blocked, MEMBERS, modes=NATIVE, age=_let_tasks_be_due),
+    Scene("social, members", "social", _blocked, MEMBERS, age=_let_tasks_be_due),
     Scene(
         "social, photos",
         "social",
         _shown,
         PHOTOS,
-        modes=NATIVE,
         composed=["forget lost photos"],
         check=_photos_of_posts_are_stored,
         age=_let_tasks_be_due,
@@ -221,7 +215,6 @@ SCENES = [
         "social",
         _people,
         {name: OPERATIONS[name] for name in ("circle", "comment")},
-        modes=NATIVE,
         between=[social.repair],
     ),
 ]

@@ -10,20 +10,18 @@ from squinney.mongo.embedded import Embedded
 from tests.crash.case import cases
 from tests.explore.calls import SceneDatabases, calls_of
 from tests.explore.scenes import SCENES
-from tests.explore.unexplored import UNEXPLORED
-from tests.plugins.write_exceptions import ONE_AT_A_TIME
-from tests.plugins.write_rules import of_the_product
+from tests.plugins.write_rules import excepted, of_the_product
 
 WHAT_TO_DO = """
 Add each of these to a scene in tests/explore/scenes_*.py, beside operations that change the same documents: they may
 write more than once, and no scene runs them beside others. A scene counts if it calls the operation and succeeds.
-Only if others explore everything that it does, name it in tests/explore/unexplored.py, with the reason:
+Only if others explore everything that it does, name it in tests/excepted.toml, with the reason:
 """
 
 
 def _writing_twice() -> set[str]:
     """Return what the crash sweep covers or must cover: what may write more than once."""
-    return {*of_the_product().writing_twice(), *cases().covered()} - set(ONE_AT_A_TIME)
+    return {*of_the_product().writing_twice(), *cases().covered()} - excepted("swept")
 
 
 @pytest.fixture
@@ -36,7 +34,7 @@ def databases(mongod: Embedded) -> Iterator[SceneDatabases]:
 
 def test_every_operation_with_several_writes_is_in_a_scene(databases: SceneDatabases) -> None:
     called, several = calls_of(SCENES, databases), _writing_twice()
-    missing = sorted(several - called - set(UNEXPLORED))
+    missing = sorted(several - called - excepted("explored"))
     assert not missing, WHAT_TO_DO + "\n".join(missing)
-    needless = sorted(one for one in UNEXPLORED if one in called or one not in several)
-    assert not needless, f"tests/explore/unexplored.py no longer needs {', '.join(needless)}"
+    needless = sorted(name for name in excepted("explored") if name in called or name not in several)
+    assert not needless, f"tests/excepted.toml no longer needs {', '.join(needless)}"

@@ -20,9 +20,11 @@ from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
 import squinney
 from squinney import ledger
 from squinney.errors import Conflict, Invalid, NotFound, Unavailable
-from squinney.mongo.connect import check_server, client_for, connect, operation, refusal, server_now
+from squinney.mongo.connect import check_server, client_for, connect, refusal
+from squinney.mongo.deadlines import operation
 from squinney.mongo.embedded import binary, process
 from squinney.mongo.embedded import folders as places
+from squinney.mongo.server_time import server_now
 from squinney.mongo.unreachable import why
 from squinney.settings import Settings
 

@@ -48,7 +48,7 @@ class App:
         return int(self.process.stdout.readline())
 
     def leave(self) -> None:
-        self.process.communicate("\n", timeout=60)
+        self.process.communicate("\n", timeout=120)
         assert self.process.returncode == 0
 
     def kill(self) -> None:
@@ -138,7 +138,7 @@ def test_ctrl_c_on_the_app_stops_it_in_order(folder):
     app = App(folder)
     pid = app.server_pid()
     os.killpg(app.process.pid, signal.SIGINT)
-    app.process.wait(60)
+    app.process.wait(120)
     assert not is_alive(pid)
 
 
@@ -427,3 +427,11 @@ def test_spoilt_data_is_said_to_be_and_left_alone(folder):
     (folder / "db" / "WiredTiger.turtle").write_text("spoilt")
     (folder / "db" / "WiredTiger.wt").write_text("spoilt")
     assert "mongod ended with code" in _refusal(folder)
+
+
+def test_the_server_does_not_offer_zlib(mongod: Embedded) -> None:
+    with client_for(mongod.uri) as client:
+        options = client.admin.command("getCmdLineOpts")["parsed"]
+        assert options["net"]["compression"]["compressors"] == "snappy,zstd"
+        asked = client.options.pool_options._compression_settings.compressors
+    assert asked == [], "our clients ask for no compression, unless the URI does"

@@ -8,7 +8,7 @@ import pytest
 
 from squinney.errors import Conflict
 from squinney.mongo.schema import Collection, Drift, Index, apply, check, rebuild
-from squinney.testing.commands import watched
+from squinney.testing.server_commands import watched
 
 VALIDATOR = {"$jsonSchema": {"bsonType": "object", "required": ["name"]}}
 THINGS = Collection(
@@ -90,19 +90,37 @@ def test_a_missing_index(db):
 @pytest.mark.parametrize(
     ("there", "wanted"),
     [
-        ({"keys": [("a", 1)], "name": "mine"}, Index([("a", 1)])),
-        ({"keys": [("a", 1)], "name": "mine", "expireAfterSeconds": 5}, Index([("a", 1)], expire_after_seconds=9)),
-        ({"keys": [("a", "text")]}, Index([("a", "text"), ("b", "text")])),
+        (Index([("a", 1)]), Index([("a", 1)], unique=True)),
+        (Index([("a", 1)], expire_after_seconds=5), Index([("a", 1)], expire_after_seconds=9)),
+        (Index([("a", "text")]), Index([("a", "text"), ("b", "text")])),
     ],
 )
-def test_an_index_in_the_way_of_a_declared_one_is_rebuilt(db, there, wanted):
+def test_an_index_of_an_older_declaration_is_rebuilt(db, there, wanted):
     """A rebuild must succeed where `apply` advises it."""
-    db.things.create_index(**there)
+    apply(db, [Collection("things", indexes=[there])])
     declared = [Collection("things", indexes=[wanted])]
     with pytest.raises(Conflict, match="--rebuild"):
         apply(db, declared)
     rebuild(db, declared)
     assert check(db, declared) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"),
+    [
+        ({"keys": [("a", 1)], "name": "mine"}, Index([("a", 1)])),
+        ({"keys": [("a", 1)], "unique": True}, Index([("a", 1)])),
+        ({"keys": [("a", 1)], "name": "mine", "expireAfterSeconds": 5}, Index([("a", 1)], expire_after_seconds=9)),
+        ({"keys": [("a", "text")]}, Index([("a", "text"), ("b", "text")])),
+    ],
+)
+def test_an_index_that_somebody_else_added_is_never_rebuilt(db, there, wanted):
+    apply(db, [Collection("things", indexes=[Index([("b", 1)], sparse=True)])])
+    db.things.create_index(**there)
+    before = db.things.index_information()
+    with pytest.raises(Conflict, match="was not made by Squinney"):
+        rebuild(db, [Collection("things", indexes=[wanted, Index([("b", 1)])])])
+    assert db.things.index_information() == before
 
 
 def test_an_extra_index(db):

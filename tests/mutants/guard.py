@@ -1,47 +1,45 @@
-"""One guard, and the check that its entry matches the code."""
+"""One guard, and the check that the table matches the comments in the source."""
 
 from __future__ import annotations
 
 import ast
 import functools
-import importlib
-import importlib.util
+import re
+import tomllib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src"
+MARK = re.compile(r" *# guard(?:, (?P<lines>\d+) lines)?: (?P<name>.+)")
 
 
 @dataclass(frozen=True)
 class Guard:
-    """Replacing the text `out` in `module` with `instead` must make each of `tests` fail."""
+    """Replacing the lines below the comment `# guard: name` with `replacement` must make each of `tests` fail."""
 
-    module: str
     name: str
-    out: str
-    instead: str
+    replacement: str
     tests: Sequence[str]
 
     def __str__(self) -> str:
-        return f"{self.module.removeprefix('squinney.')}: {self.name}"
+        return self.name
 
     @property
     def path(self) -> Path:
-        """The path of the module's file, relative to `src`."""
-        return _path_of(self.module)
+        """The path of the file that has the comment, relative to `src`."""
+        return self._mark().path
 
     def mutated(self) -> str:
-        """Return the module's text without the guard.
+        """Return the file's text without the guard.
 
-        Raises: `ValueError` if the text does not occur exactly once, or the result is not valid Python.
+        Raises: `ValueError` if not exactly one comment has the name, or the result is the same or not valid Python.
         """
-        text, parsed = _read(self.path)
-        if (times := text.count(self.out)) != 1:
-            raise ValueError(f"{self}: the text occurs {times} times, not once")
-        changed = text.replace(self.out, self.instead)
+        mark = self._mark()
+        lines, parsed = _read(mark.path)
+        changed = mark.replaced(lines, self.replacement)
         try:
             if ast.dump(ast.parse(changed)) == parsed:
                 raise ValueError(f"{self}: the replacement changes nothing")
@@ -49,45 +47,63 @@ class Guard:
             raise ValueError(f"{self}: the result is not valid Python: {error}") from error
         return changed
 
+    def _mark(self) -> Mark:
+        marks = marks_by_name().get(self.name, [])
+        if len(marks) != 1:
+            raise ValueError(f"{self}: {len(marks)} comments in the source have this name, not one")
+        return marks[0]
 
-def guards_of(module: str, test_file: str) -> Callable[..., Guard]:
-    """Return a function `guard(name, out, instead, *tests)` that makes guards of one module.
 
-    Tests without a file name are in `test_file`.
-    """
+@dataclass(frozen=True)
+class Mark:
+    """A comment `# guard: name`, or `# guard, N lines: name`, in a file; the guarded lines follow it."""
 
-    def guard(name: str, out: str, instead: str, *tests: str) -> Guard:
-        return Guard(module, name, out, instead, [test if "::" in test else f"{test_file}::{test}" for test in tests])
+    path: Path
+    row: int
+    lines: int
 
-    return guard
+    def replaced(self, text: Sequence[str], replacement: str) -> str:
+        """Return the text with the replacement, which is indented like the guarded lines, instead of them."""
+        following = [row for row in range(self.row + 1, len(text)) if not MARK.match(text[row])]
+        guarded = following[: self.lines]
+        indent = min(len(text[row]) - len(text[row].lstrip()) for row in guarded if text[row].strip())
+        instead = [" " * indent + line for line in replacement.splitlines()]
+        return "\n".join([*text[: guarded[0]], *instead, *text[guarded[-1] + 1 :]])
 
 
 @functools.cache
-def _read(path: Path) -> tuple[str, str]:
-    """Return a module's text and its syntax tree."""
+def _read(path: Path) -> tuple[list[str], str]:
+    """Return a file's lines and its syntax tree."""
     text = (SOURCES / path).read_text()
-    return text, ast.dump(ast.parse(text))
+    return text.split("\n"), ast.dump(ast.parse(text))
 
 
 @functools.cache
-def _path_of(module: str) -> Path:
-    try:
-        found = importlib.util.find_spec(module)
-    except ModuleNotFoundError:
-        found = None
-    if found is None or found.origin is None:
-        raise ValueError(f"module {module} does not exist")
-    return Path(found.origin).relative_to(SOURCES)
+def marks_by_name() -> dict[str, list[Mark]]:
+    """Return all guard comments in the source."""
+    marks: dict[str, list[Mark]] = {}
+    for file in sorted(SOURCES.rglob("*.py")):
+        for row, line in enumerate(file.read_text().split("\n")):
+            if comment := MARK.fullmatch(line):
+                mark = Mark(file.relative_to(SOURCES), row, int(comment["lines"] or 1))
+                marks.setdefault(comment["name"], []).append(mark)
+    return marks
 
 
 def guards() -> list[Guard]:
-    """Return all guards, from the modules `guards_*.py` in this folder."""
-    names = sorted(path.stem for path in Path(__file__).parent.glob("guards_*.py"))
-    return [guard for name in names for guard in importlib.import_module(f"tests.mutants.{name}").GUARDS]
+    """Return all guards, from the tables `guards_*.toml` in this folder."""
+    tables = [tomllib.loads(path.read_text()) for path in sorted(Path(__file__).parent.glob("guards_*.toml"))]
+    return [guard for table in tables for test_file, rows in table.items() for guard in _rows(test_file, rows)]
+
+
+def _rows(test_file: str, rows: Mapping[str, Sequence[str]]) -> Iterator[Guard]:
+    """Yield the guard of each row; tests without a file name are in `test_file`."""
+    for name, (replacement, *tests) in rows.items():
+        yield Guard(name, replacement, [test if "::" in test else f"{test_file}::{test}" for test in tests])
 
 
 def stale(listed: Sequence[Guard]) -> list[str]:
-    """Return errors in the entries: missing texts, modules or tests, and duplicate names."""
+    """Return errors in the table: missing comments or tests, and duplicate names."""
     times = Counter(map(str, listed))
     faults = [f"{name}: {count} guards have this name" for name, count in times.items() if count > 1]
     for guard in listed:
@@ -99,6 +115,12 @@ def stale(listed: Sequence[Guard]) -> list[str]:
             faults.append(f"{guard}: names no test")
         faults += [f"{guard}: test {test} does not exist" for test in guard.tests if not _is_test(test)]
     return faults
+
+
+def unlisted(listed: Sequence[Guard]) -> list[str]:
+    """Return errors for comments in the source that the table does not name."""
+    names = {guard.name for guard in listed}
+    return [f"{name}: not in the table" for name in sorted(marks_by_name().keys() - names)]
 
 
 def _is_test(test: str) -> bool:

@@ -13,8 +13,8 @@ from tests.processes import wait_until_gone
 from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
-from squinney.testing.commands import is_write
-from squinney.testing.crash.proxy import Proxy
+from squinney.mongo.write_commands import is_write
+from squinney.testing.crash.proxy import Proxy, proxy_to
 from squinney.testing.crash.sweep import abort_open_transactions
 
 
@@ -32,7 +32,7 @@ class Stall(CommandListener):
         self._left -= 1
         if self._left == 0:
             self.asleep.set()
-            self.awake.wait(30)
+            self.awake.wait(120)
 
     def succeeded(self, event: object) -> None:
         pass
@@ -51,7 +51,7 @@ class HoldWhen(Stall):
     def started(self, event: CommandStartedEvent) -> None:
         if is_write(event.command_name, event.command) and not self.asleep.is_set() and self._condition():
             self.asleep.set()
-            self.awake.wait(30)
+            self.awake.wait(120)
 
 
 class Meanwhile(Stall):
@@ -126,9 +126,10 @@ def _client_with(mongod: Embedded, db: Db, stall: Stall) -> Iterator[tuple[Db, S
 @contextmanager
 def client_losing_reply(mongod: Embedded, db: Db, at_write: int) -> Iterator[Db]:
     """Yield the database of a client that gets no reply to its n-th write, nor to any later one."""
-    proxy = Proxy(str(mongod.socket))
     app = f"losing-{secrets.token_hex(6)}"
-    with client_for(proxy.uri, event_listeners=[LoseReply(at_write, proxy)], appname=app) as client:
+    with (
+        proxy_to(mongod.socket) as proxy,
+        client_for(proxy.uri, event_listeners=[LoseReply(at_write, proxy)], appname=app) as client,
+    ):
         yield client[db.name]
-    proxy.close()
     abort_open_transactions(db, app)

@@ -10,7 +10,7 @@ from squinney.errors import Conflict
 from squinney.patterns.ancestors import Cycle, Tree
 
 TREE = Tree(copied=("slug", "name"))
-real_server = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+real_server = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 parents = st.lists(st.integers(0, 10_000), min_size=1, max_size=12)
 
 

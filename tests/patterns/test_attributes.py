@@ -26,7 +26,7 @@ def same(stored, wanted):
     return type(stored) is type(wanted) or (not isinstance(stored, bool | str) and not isinstance(wanted, bool | str))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(st.dictionaries(st.sampled_from(NAMES), values, max_size=4), max_size=12),
     st.dictionaries(st.sampled_from(NAMES), values, min_size=1, max_size=3),

@@ -17,7 +17,8 @@ from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from squinney.errors import Unavailable
-from squinney.mongo.connect import client_for, operation
+from squinney.mongo.connect import client_for
+from squinney.mongo.deadlines import operation
 from squinney.patterns.migrations import COLLECTIONS, Migration
 from squinney.patterns.polymorphic import Document, Types, upgrades
 
@@ -151,10 +152,10 @@ def test_a_throttled_run_is_interruptible_while_it_waits(db):
     stop = Event()
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(Migration(db.things, THINGS, batch=1, per_second=0.001).run, stop=stop)
-        while db.migrations.find_one() is None:
+        while db["squinney.migrations"].find_one() is None:
             stop.wait(0.01)
         stop.set()
-        assert slow.result(timeout=30).scanned == 1
+        assert slow.result(120).scanned == 1
 
 
 def test_no_write_of_others_is_lost(db):
@@ -214,7 +215,7 @@ def test_a_killed_run_is_resumed_by_another_process(db, mongod):
     context = multiprocessing.get_context("spawn")
     killed = context.Process(target=_run_until_killed, args=(mongod.uri, db.name))
     killed.start()
-    killed.join(60)
+    killed.join(120)
     assert killed.exitcode == -signal.SIGKILL
     assert db.things.count_documents({"schema_version": 3}) == 10
     assert Migration(db.things, THINGS, batch=5).progress().finished_at is None
@@ -233,7 +234,7 @@ def test_a_server_that_is_away_is_told_so():
 
 
 def test_the_collection_is_declared():
-    assert [collection.name for collection in COLLECTIONS] == ["migrations"]
+    assert [collection.name for collection in COLLECTIONS] == ["squinney.migrations"]
 
 
 @pytest.mark.parametrize("count", [0, 1])

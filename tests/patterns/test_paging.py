@@ -18,9 +18,7 @@ from squinney.errors import Invalid
 from squinney.mongo.queries import Query, stages
 from squinney.patterns.paging import Page, after, cursor_after, page
 
-real_server = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
-)
+real_server = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 dates = st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1)).map(  # noqa: DTZ001 - made aware here
     lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000, tzinfo=UTC)
 )

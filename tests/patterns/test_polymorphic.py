@@ -61,7 +61,7 @@ def size_becomes_a_document(stored):
 
 
 ITEMS = Types(Item, Photo, Video)
-OLD = {"_id": "p", "type": "photo", "name": "Sea", "size": "30x20", "txns": [7]}
+OLD = {"_id": "p", "type": "photo", "name": "Sea", "size": "30x20", "txn_checks": 7}
 NEW = {
     "_id": "p",
     "type": "photo",
@@ -69,7 +69,7 @@ NEW = {
     "title": "Sea",
     "sd": "",
     "detail": {"size": {"w": 30, "h": 20}, "tw": None},
-    "txns": [7],
+    "txn_checks": 7,
 }
 
 
@@ -78,8 +78,8 @@ NEW = {
     [
         OLD,
         {**OLD, "sv": 1},
-        {"_id": "p", "type": "photo", "sv": 2, "title": "Sea", "detail": {"size": "30x20"}, "txns": [7]},
-        {"_id": "p", "type": "photo", "sv": 3, "title": "Sea", "detail": {"size": "30x20"}, "txns": [7]},
+        {"_id": "p", "type": "photo", "sv": 2, "title": "Sea", "detail": {"size": "30x20"}, "txn_checks": 7},
+        {"_id": "p", "type": "photo", "sv": 3, "title": "Sea", "detail": {"size": "30x20"}, "txn_checks": 7},
         NEW,
     ],
 )

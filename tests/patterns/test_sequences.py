@@ -25,9 +25,9 @@ def test_a_batch_is_one_write(db):
     sequences = Sequences(db, batch=10)
     for _ in range(10):
         sequences.next("orders")
-    assert db.sequences.find_one({"_id": "orders"}) == {"_id": "orders", "last": 10}
+    assert db["squinney.sequences"].find_one({"_id": "orders"}) == {"_id": "orders", "last": 10}
     assert sequences.next("orders") == 11
-    assert db.sequences.find_one({"_id": "orders"})["last"] == 20
+    assert db["squinney.sequences"].find_one({"_id": "orders"})["last"] == 20
 
 
 def test_a_new_process_leaves_a_gap_and_repeats_nothing(db):
@@ -62,12 +62,12 @@ def test_threads_without_numbers_reserve_one_batch(db, mongod):
     with stalled_client(mongod, db, at_write=1) as (slow, stall), ThreadPoolExecutor(2) as pool:
         sequences = Sequences(slow, batch=10)
         first = pool.submit(sequences.next, "orders")
-        assert stall.asleep.wait(10)
+        assert stall.asleep.wait(120)
         second = pool.submit(sequences.next, "orders")
         wait([second], timeout=0.3)  # it must not come back: it waits for the first one's batch
         stall.awake.set()
         assert {first.result(), second.result()} == {1, 2}
-    assert db.sequences.find_one()["last"] == 10
+    assert db["squinney.sequences"].find_one()["last"] == 10
 
 
 def test_two_processes_that_create_a_sequence_concurrently_both_get_numbers(own_db, failing):
@@ -105,8 +105,8 @@ def test_a_forked_child_leaves_the_waiting_numbers_to_its_parent(db, monkeypatch
 def test_bad_input_is_refused(db, name, count):
     with pytest.raises(Invalid):
         Sequences(db).take(name, count)
-    assert db.sequences.find_one() is None
+    assert db["squinney.sequences"].find_one() is None
 
 
 def test_the_collection_is_declared():
-    assert [collection.name for collection in COLLECTIONS] == ["sequences"]
+    assert [collection.name for collection in COLLECTIONS] == ["squinney.sequences"]

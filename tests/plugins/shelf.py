@@ -23,7 +23,7 @@ from squinney.mongo import schema
 from squinney.mongo.schema import Collection, Db, Document
 from squinney.testing.emptying import LOCAL, empty
 
-MOST_TO_EMPTY = 5_000  # documents; with more, dropping is faster
+MAX_TO_EMPTY = 5_000  # documents; with more, dropping is faster
 
 CHANGES = {"createIndexes", "dropIndexes", "collMod"}
 
@@ -92,7 +92,7 @@ class Shelf:
 
     def _is_emptied(self, db: Db, made: Made) -> bool:
         stats = db.command("dbStats")
-        if stats["objects"] >= MOST_TO_EMPTY:
+        if stats["objects"] >= MAX_TO_EMPTY:
             return False
         if db.name not in CHANGED.databases and _glance(db, stats) == made.glance:
             empty(db, _to_empty(made.catalog))

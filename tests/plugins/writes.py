@@ -15,7 +15,7 @@ from typing import Any
 
 from pymongo.monitoring import CommandStartedEvent
 
-from squinney.testing.commands import is_write
+from squinney.mongo.write_commands import is_write
 
 DUPLICATE = {11000, 11001}
 STATEMENTS = {"insert": "documents", "update": "updates", "delete": "deletes", "bulkWrite": "ops"}
@@ -159,10 +159,9 @@ class WriteCounts:
         """
         from tests.crash.case import cases
         from tests.plugins import write_rules
-        from tests.plugins.write_exceptions import ONE_AT_A_TIME
 
         covered = cases().covered()
-        found = write_rules.seen_twice(self._most, {*covered, *ONE_AT_A_TIME})
+        found = write_rules.seen_twice(self._most, {*covered, *write_rules.excepted("swept")})
         return [*found, *write_rules.by_source(self._most, covered)] if full else found
 
     def summary(self) -> str:

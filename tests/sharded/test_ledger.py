@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
-from unittest.mock import patch
 
 import pytest
 from tests.sharded.conftest import Sharded
@@ -13,7 +12,7 @@ from squinney import ledger, transactions
 from squinney.ledger import Accounts, InsufficientFunds, find_problems, repair
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode, Transactions, recovery
+from squinney.transactions import Transactions
 
 COLLECTIONS = [*transactions.COLLECTIONS, *ledger.COLLECTIONS]
 PATIENCE_SECONDS = 120
@@ -24,10 +23,9 @@ def db(sharded: Sharded) -> Db:
     return sharded(COLLECTIONS)
 
 
-@pytest.fixture(params=["native", "two-phase"])
-def accounts(db: Db, request: pytest.FixtureRequest) -> Accounts:
-    mode: Mode = request.param
-    return Accounts(db, transactions=Transactions(db, mode, timeout_seconds=PATIENCE_SECONDS))
+@pytest.fixture
+def accounts(db: Db) -> Accounts:
+    return Accounts(db, transactions=Transactions(db, timeout_seconds=PATIENCE_SECONDS))
 
 
 def test_every_operation(db: Db, accounts: Accounts) -> None:
@@ -47,35 +45,23 @@ def test_every_operation(db: Db, accounts: Accounts) -> None:
     assert schema.check(db, COLLECTIONS) == []
 
 
-def test_a_crash_after_the_decision_is_finished(db: Db) -> None:
-    accounts = Accounts(db, transactions=Transactions(db, "two-phase", timeout_seconds=PATIENCE_SECONDS))
-    ada, ben = accounts.open("EUR", 100)["_id"], accounts.open("EUR")["_id"]
-    with patch.object(recovery, "finish", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
-        accounts.transfer(ada, ben, 40)
-    assert Transactions(db).recover() == {"finished": 1}
-    assert [accounts.get(account)["balance"] for account in (ada, ben)] == [60, 40]
-    assert list(find_problems(db)) == []
-
-
 def test_a_wrong_balance_is_found_and_mended(db: Db) -> None:
     accounts = Accounts(db)
     ada = accounts.open("EUR", 100)["_id"]
-    db["accounts"].update_one({"_id": ada}, {"$set": {"balance": 150}})
+    db["ledger.accounts"].update_one({"_id": ada}, {"$set": {"balance": 150}})
     assert [problem.code for problem in find_problems(db)] == ["wrong-balance"]
     assert repair(db) == {"balances set": 1}
     assert accounts.get(ada)["balance"] == 100
 
 
-def test_both_modes_on_the_same_accounts(db: Db) -> None:
-    modes: list[Mode] = ["native", "two-phase"]
-    ledgers = [Accounts(db, transactions=Transactions(db, mode, timeout_seconds=PATIENCE_SECONDS)) for mode in modes]
-    ids = [ledgers[0].open("EUR", 1_000)["_id"] for _ in range(4)]
+def test_concurrent_transfers(db: Db, accounts: Accounts) -> None:
+    ids = [accounts.open("EUR", 1_000)["_id"] for _ in range(4)]
 
     def to_and_fro(number: int) -> None:
         for _ in range(3):
-            ledgers[number % 2].transfer(ids[number % 4], ids[(number + 1) % 4], 10)
+            accounts.transfer(ids[number % 4], ids[(number + 1) % 4], 10)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(to_and_fro, range(4)))
-    assert ledgers[0].total("EUR") == 4_000
+    assert accounts.total("EUR") == 4_000
     assert list(find_problems(db)) == []

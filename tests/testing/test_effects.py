@@ -36,7 +36,7 @@ def test_what_a_reply_says(command: dict[str, Any], reply: dict[str, Any], chang
 
 
 def test_records_of_transactions_and_reads_do_not_count() -> None:
-    for command in ({"insert": "transactions"}, {"find": "jars"}, {"commitTransaction": 1}):
+    for command in ({"insert": "squinney.keys"}, {"find": "jars"}, {"commitTransaction": 1}):
         effects = _effects(command, {"n": 1})
         assert (effects.collections, effects.changed) == (set(), False)
 

@@ -201,4 +201,4 @@ def test_what_prepare_returns_reaches_the_operations_and_the_check(explorer: Exp
     def check(db: Db, jar: str) -> None:
         assert db["jars"].find_one({"_id": jar})["beans"] in (10, 11)
 
-    assert explorer.explore([add], check, prepare=prepare).schedules == 2
+    assert explorer.explore([add], check, prepare=prepare).schedules == 3

@@ -1,4 +1,4 @@
-"""Operations may have the parameters `db`, `mode` and `state`; `mode` is found by its name, wherever it stands."""
+"""Operations may have the parameters `db` and `state`, and others that have a value."""
 
 from __future__ import annotations
 
@@ -16,20 +16,12 @@ from squinney.testing.crash.cases import Case, _act
 Act = Callable[..., object]
 
 
-def _mode_last(db: Db, mode: str) -> None:
-    db["jars"].insert_one({"_id": mode})
-
-
-def _as_in_a_case(db: Db, mode: str, state: str) -> None:
-    db["jars"].insert_one({"_id": mode, "state": state})
+def _with_state(db: Db, name: str, state: str) -> None:
+    db["jars"].insert_one({"_id": name, "state": state})
 
 
 def _jar(db: Db) -> str:
     return "jar"
-
-
-def _one_mode(db: Db) -> None:
-    assert all(one["_id"] in ("native", "two-phase") for one in db["jars"].find())
 
 
 def _its_state(db: Db, state: str) -> None:
@@ -39,44 +31,58 @@ def _its_state(db: Db, state: str) -> None:
 SIGNATURES: list[tuple[Act, object]] = [
     (lambda db: (db,), ("db",)),
     (lambda db, state: (db, state), ("db", "jar")),
-    (lambda db, mode: (db, mode), ("db", "native")),
-    (lambda db, mode, state: (db, mode, state), ("db", "native", "jar")),
-    (lambda db, state, mode: (db, state, mode), ("db", "jar", "native")),
-    (lambda db, *, mode="two-phase": (db, mode), ("db", "native")),
-    (lambda db, mode, state, /: (db, mode, state), ("db", "native", "jar")),
-    (partial(lambda db, mode, state: (db, mode, state), mode="two-phase"), ("db", "native", "jar")),
     (lambda *given: given, ("db",)),
+    (lambda db, by=5: (db, by), ("db", 5)),
+    (lambda db, state, by=5: (db, state, by), ("db", "jar", 5)),
+    (lambda db, by=5, state=None: (db, by, state), ("db", 5, "jar")),
+    (partial(lambda db, state, by: (db, state, by), by=5), ("db", "jar", 5)),
+    (partial(lambda db, by, state: (db, by, state), by=5), ("db", 5, "jar")),
+    (lambda db, state, /: (db, state), ("db", "jar")),
 ]
 
 
 @pytest.mark.parametrize(("act", "expected"), SIGNATURES)
 def test_each_parameter_gets_its_value(act: Act, expected: object) -> None:
-    require_function("act", act, mode="native")
+    require_function("act", act)
     db: Any = "db"
-    assert call(act, db, "jar", mode="native") == expected
+    assert call(act, db, "jar") == expected
 
 
-def test_without_a_mode_its_default_is_kept_and_it_is_required_if_there_is_none() -> None:
-    db: Any = "db"
-    assert call(lambda db, mode="two-phase", state=None: (mode, state), db, "jar") == ("two-phase", "jar")
-    with pytest.raises(TypeError, match=r"act is called with the database.* missing a required argument: 'mode'"):
-        require_function("act", _mode_last)
+def test_a_parameter_that_would_have_no_value_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"act is called with the database.* missing a required argument: 'state'"):
+        require_function("act", _with_state)
 
 
 def test_a_case_may_leave_parameters_out(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[object] = []
-    case = Case("Jars.add", "ledger", prepare=_jar, act=lambda db, state: found.append(state), check=_its_state)
+    case = Case("Jars.add", "ledger", prepare=_jar, act=lambda db: found.append(db), check=_its_state)
     monkeypatch.setattr("squinney.testing.crash.cases._read_cases", lambda modules: {case.name: case})
     db: Any = "db"
-    _act([], case.name, "native", db, "jar")
-    assert found == ["jar"]
+    _act([], case.name, db, "jar")
+    assert found == ["db"]
 
 
-@pytest.mark.parametrize(("act", "check"), [(_mode_last, _one_mode), (_as_in_a_case, _its_state)])
-def test_a_sweep_finds_the_mode_wherever_it_stands(sweep: Callable[..., Any], act: Act, check: Act) -> None:
-    swept = sweep(_jar, act, check, ways=["after"])
-    assert [point.mode for point in swept.points] == ["native", "two-phase"]
+def test_a_sweep_and_an_exploration_take_a_parameter_with_a_value_for_no_state(
+    sweep: Callable[..., Any], explorer: Explorer
+) -> None:
+    act = partial(_with_state, name="a")
+    sweep(_jar, act, _its_state, ways=["after"])
+    explorer.explore([act], _its_state, prepare=_jar, crashes=0)
 
 
-def test_an_exploration_does_not_take_the_mode_for_the_state(explorer: Explorer) -> None:
-    explorer.explore([partial(_as_in_a_case, mode="native")], _its_state, prepare=_jar, crashes=0)
+def _five_beans(db: Db) -> str:
+    db["jars"].insert_one({"_id": "a", "beans": 5})
+    return "a"
+
+
+def _add_beans(db: Db, by: int = 2) -> None:
+    db["jars"].update_one({"_id": "a"}, {"$inc": {"beans": by}})
+
+
+def _five_or_seven(db: Db) -> None:
+    assert db["jars"].find_one({"_id": "a"})["beans"] in (5, 7)  # type: ignore[index]
+
+
+def test_a_parameter_keeps_its_default_whatever_prepare_returned(sweep: Callable[..., Any], explorer: Explorer) -> None:
+    sweep(_five_beans, _add_beans, _five_or_seven, ways=["after"])
+    explorer.explore([_add_beans], _five_or_seven, prepare=_five_beans)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
+import re
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -43,8 +47,30 @@ def _add(db: Db) -> None:
     db["jars"].insert_one({"_id": "a"})
 
 
+def _kill_itself(db: Db, note: str) -> None:
+    if proxy := re.search(r"[^']+/s\.sock", repr(db.client)):
+        Path(note).write_text(proxy[0])
+        os.kill(os.getpid(), signal.SIGKILL)
+    _add(db)
+
+
+def test_a_child_that_is_killed_leaves_no_folder(sweep: Callable[..., object], tmp_path: Path) -> None:
+    """It is killed while its client uses a proxy, whose socket is in a temporary folder."""
+    note = tmp_path / "note"
+    with pytest.raises(AssertionError, match="exit code -9"):
+        sweep(lambda db: str(note), _kill_itself, _nothing, ways=["reply-lost"])
+    socket = Path(note.read_text())
+    assert socket.name == "s.sock"
+    assert not socket.parent.exists()
+
+
 async def _asynchronously(db: Db) -> None:
     _add(db)
+
+
+async def _piecewise(db: Db) -> AsyncIterator[None]:
+    _add(db)
+    yield
 
 
 def _lazily(db: Db) -> Iterator[None]:
@@ -155,7 +181,7 @@ def test_an_operation_that_another_process_cannot_import(
     ("given", "message"),
     [
         ({"act": [_add]}, "act must be a function that takes the database, not"),
-        ({"act": _asynchronously}, "act must not be async"),
+        ({"act": _piecewise}, "act must not be a generator function"),
         ({"act": _lazily}, "act must not be a generator function"),
         ({"act": _three}, "act is called with the database and.* missing a required argument: 'more'"),
         (

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 from pymongo.errors import DuplicateKeyError
 
 from squinney.errors import Conflict
+from squinney.mongo.connect import client_for
+from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Collection, Db
 from squinney.testing import Explorer, Refuted
 from squinney.testing.explorer import prepared, schedule
+from squinney.transactions import Step, Transactions
 
 
 class Full(Conflict):
@@ -81,7 +87,7 @@ def _false(db: Db) -> bool:
         ({"operations": []}, "explore needs at least one operation"),
         ({"operations": [_add] * 9}, "explore takes at most 8 operations, including `between`, not 9"),
         ({"operations": [_add, "add"]}, "operation b must be a function that takes the database, not 'add'"),
-        ({"operations": [_add, _asynchronously]}, "operation b _asynchronously must not be async"),
+        ({"check": _asynchronously}, "check must not be async: only operations may be"),
         ({"operations": [lambda: None]}, "operation a <lambda> is called with the database"),
         ({"check": "sound"}, "check must be a function that takes the database, not 'sound'"),
         (
@@ -155,8 +161,77 @@ def test_an_operation_that_never_ends(explorer: Explorer, monkeypatch: pytest.Mo
     assert explorer.explore([_add, _add], prepare=_jar).complete  # others go on undisturbed
 
 
+def _add_by_reading(db: Db, _: object = None) -> None:
+    beans = db["jars"].find_one({"_id": "a"})["beans"]  # type: ignore[index]
+    db["jars"].update_one({"_id": "a"}, {"$set": {"beans": beans + 1}})
+
+
+def _add_in_a_thread(db: Db) -> None:
+    thread = threading.Thread(target=_add_by_reading, args=[db], name="adding")
+    thread.start()
+    thread.join()
+
+
+def _add_twice_in_a_pool(db: Db) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(partial(_add_by_reading, db), range(2)))
+
+
+def test_commands_of_an_operations_own_threads(explorer: Explorer) -> None:
+    message = (
+        r"a _add_in_a_thread sent find jars \(adding\) in a thread of its own, where no schedule can hold it: send"
+    )
+    for threads_in_turn in (False, True):  # what a thread does is not given to a pool
+        with pytest.raises(AssertionError, match=message):
+            explorer.explore([_add_in_a_thread, _add], prepare=_jar, threads_in_turn=threads_in_turn)
+    with pytest.raises(AssertionError, match="b _add_twice_in_a_pool sent find jars"):
+        explorer.explore([_add, _add_twice_in_a_pool], prepare=_jar)
+    with pytest.raises(AssertionError, match="b _add_in_a_thread sent find jars"):
+        explorer.explore([_add], between=[_add_in_a_thread], prepare=_jar, crashes=0)
+    assert explorer.explore([_add, _add], prepare=_jar).complete  # others go on undisturbed
+
+
+def test_a_thread_that_goes_on_after_its_operation(explorer: Explorer) -> None:
+    def add_later(db: Db) -> None:
+        _add(db)
+        threading.Timer(0.05, _add_by_reading, [db]).start()
+
+    with pytest.raises(AssertionError, match="a add_later sent find jars"):
+        explorer.explore([add_later], prepare=_jar, serial=False)
+    assert explorer.explore([_add, _add], prepare=_jar).complete  # others go on undisturbed
+
+
+def test_a_client_of_an_operations_own(explorer: Explorer, mongod: Embedded) -> None:
+    def add_elsewhere(db: Db) -> None:
+        _add(db)
+        with client_for(mongod.uri) as client:
+            _add(client[db.name])
+
+    with pytest.raises(AssertionError, match="a add_elsewhere made a client of its own"):
+        explorer.explore([add_elsewhere], prepare=_jar)
+
+
+def test_a_pool_whose_work_runs_in_turn_is_never_explored_completely(explorer: Explorer) -> None:
+    explored = explorer.explore([_add_twice_in_a_pool], prepare=_jar, crashes=0, threads_in_turn=True)
+    assert (explored.schedules, explored.complete) == (1, False)  # the two additions may lose each other
+    with pytest.raises(Refuted, match="no serial order"):
+        explorer.explore([_add_twice_in_a_pool, _add], prepare=_jar, crashes=0, threads_in_turn=True)
+
+
+def test_what_earlier_schedules_were_refused_does_not_change_the_next(explorer: Explorer) -> None:
+    """A process asks a document by a read whose guard has just failed; each operation stands for another process."""
+
+    def take(db: Db) -> None:
+        guard = {"beans": {"$gte": 1}}
+        Transactions(db).run("take", [Step("jars", "a", guard=guard, update={"$inc": {"beans": -1}}, refused=Full)])
+
+    explored = [explorer.explore([take], prepare=_jar, schedules=30) for _ in range(2)]
+    assert len({one.schedules for one in explored}) == 1
+    assert explored[0].complete, explored
+
+
 def test_an_operation_that_polls_forever(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "MOST_STEPS", 200)
+    monkeypatch.setattr(schedule, "MAX_STEPS", 200)
     with pytest.raises(Refuted, match=r"does not end in 200 commands: a \(find jars\)"):
         explorer.explore([_ask_for_ever], prepare=_jar, serial=False, crashes=0)
 
@@ -165,7 +240,7 @@ def test_a_failure_after_a_schedule_is_reported_with_the_schedule(explorer: Expl
     with pytest.raises(Refuted, match="check failed: the check returned False"):
         explorer.explore([_add, _add], _false, prepare=_jar)
     with pytest.raises(Refuted, match="settle failed: Full") as found:
-        explorer.explore([_add, _add], prepare=_jar, settle=_refuse)
+        explorer.explore([_add, _add], prepare=_jar, settle=_refuse, lost_replies=0)
     assert "!" in found.value.schedule
     with pytest.raises(Refuted, match="problems failed: Full"):
         explorer.explore([_add, _add], prepare=_jar, problems=_refuse)

@@ -14,20 +14,20 @@ from squinney.errors import Invalid
 @pytest.mark.parametrize("value", [None, 5, b"x", ["x"], {"$gt": ""}, "too long", "a\0", "\ud800"], ids=repr)
 def test_text_refuses_what_is_no_plain_string(value: Any) -> None:
     with pytest.raises(Invalid, match=r"^title must") as caught:
-        checks.text(value, "title", most=5)
+        checks.text(value, "title", max_length=5)
     assert caught.value.details["field"] == "title"
 
 
 def test_text_matches_in_full() -> None:
-    assert checks.text("EUR", "currency", most=3, pattern="[A-Z]{3}") == "EUR"
+    assert checks.text("EUR", "currency", max_length=3, pattern="[A-Z]{3}") == "EUR"
     with pytest.raises(Invalid):
-        checks.text("EUR\n", "currency", most=9, pattern="[A-Z]{3}")
+        checks.text("EUR\n", "currency", max_length=9, pattern="[A-Z]{3}")
 
 
 @pytest.mark.parametrize("value", [True, 1.0, "1", None, -1, 11], ids=repr)
 def test_integer_refuses_what_is_none(value: Any) -> None:
     with pytest.raises(Invalid, match=r"^qty must"):
-        checks.integer(value, "qty", least=0, most=10)
+        checks.integer(value, "qty", minimum=0, maximum=10)
 
 
 def test_time_is_in_utc_and_as_exact_as_the_server_keeps_it() -> None:

@@ -52,6 +52,7 @@ def helper(folder: Path, name: str, at: str, script: list[str]) -> None:
         ([RULE, RULE], {"guards": "1 guards: 6 tried of 9, 5 watched"}, 9, 2),
         ([GOOD], {"lint": "2"}, 1, 1),
         ([GOOD], {"docs": "2"}, 1, 1),
+        ([GOOD], {"release": "2"}, 1, 1),
         ([BAD, ALONE], {"lint": "2", "docs": "2"}, 1, 2),
     ],
 )
@@ -70,6 +71,7 @@ def test_it_ends_with_the_right_code_and_a_line(
     helper(tmp_path, "guards", ".venv/bin/python", [collecting, guards])
     for name in ("docs", "lint"):
         helper(tmp_path, name, f"make-{name}", [others.get(name, "0")])
+    helper(tmp_path, "release", "tools/try_release", [others.get("release", "0")])
     ended = subprocess.run(["bash", ".ci/run"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     called = (tmp_path / "calls").read_text().splitlines()
     last = ended.stdout.splitlines()[-1]
@@ -77,4 +79,4 @@ def test_it_ends_with_the_right_code_and_a_line(
     assert last.startswith("ci: ")
     assert last.endswith(f"exit {code}")
     assert "guards: 6 tried" in last
-    assert {"lint ", "docs "} <= set(called)
+    assert {"lint ", "docs ", "release "} <= set(called)

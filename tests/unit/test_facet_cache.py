@@ -24,7 +24,7 @@ class Counting:
         self.asked.append(asked)
         if self.away:
             raise Unavailable("MongoDB took too long to answer")
-        assert self.go_on.wait(30)
+        assert self.go_on.wait(120)
         return {"total": len(self.asked)}
 
 
@@ -105,7 +105,7 @@ def test_a_failed_count_gives_what_was_kept_or_nothing_and_is_not_repeated_at_on
 
 def test_the_number_of_cached_counts_is_limited() -> None:
     catalog = Counting()
-    facets = kept(catalog, most_kept=2)
+    facets = kept(catalog, max_kept=2)
     for genre in ("a", "b", "c", "c", "a"):
         facets.facets(by=["type"], genre=genre)
     assert [asked["genre"] for asked in catalog.asked] == ["a", "b", "c", "a"]

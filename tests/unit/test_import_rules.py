@@ -17,19 +17,26 @@ ROOT = Path(__file__).parents[2]
 PLANTED = {
     "ledger/planted_system.py": ("from squinney.commerce import Carts", False),
     "ledger/planted_framework.py": ("import fastapi", False),
-    "commerce/carts/planted_http.py": ("from squinney.http import problems", False),
+    "commerce/carts/planted_http.py": ("from squinney.http import error_responses", False),
     "content/nodes/planted_surface.py": ("from squinney.content.surface import viewer", False),
     "ledger/surface/planted_other_surface.py": ("from squinney.commerce.surface import models", False),
+    "commerce/carts/planted_cli.py": ("from squinney.cli import printing", False),
+    "http/planted_commands.py": ("import typer", False),
+    "cli/planted_pages.py": ("import fastapi", False),
     "patterns/planted_upwards.py": ("from squinney.ledger import Accounts", False),
     "fresh/planted_system.py": ("from squinney.ledger import Accounts", False),
     "fresh/deep/planted_framework.py": ("import starlette", False),
-    "fresh/planted_http.py": ("from squinney.http import problems", False),
+    "fresh/planted_http.py": ("from squinney.http import error_responses", False),
     "fresh/surface/planted_system.py": ("from squinney.identity import People", False),
     "fresh/planted_upwards.py": ("from squinney.service import doctor", False),
     "fresh/surface/allowed.py": (
-        "import fastapi\nfrom squinney.http import problems\nfrom squinney.fresh import rules",
+        "import fastapi\nfrom squinney.cli import printing\nfrom squinney.http import error_responses\n"
+        "from squinney.fresh import rules",
         True,
     ),
+    # Each is allowed alone; together they are a cycle.
+    "fresh/one/there.py": ("from squinney.fresh import other", True),
+    "fresh/other/back.py": ("from squinney.fresh import one", True),
     "fresh/rules.py": ("from squinney.transactions import Step\nfrom squinney.patterns import ids", True),
 }
 
@@ -59,10 +66,14 @@ def test_a_planted_import_is_judged(verdict: str, name: str) -> None:
     assert (f"{module} ->" not in verdict.replace("\n", " ")) == allowed, verdict
 
 
+def test_a_cycle_between_folders_of_a_new_group_is_refused(verdict: str) -> None:
+    assert "No cycles are allowed in squinney.fresh." in verdict
+
+
 # What systems, patterns, transactions and mongo may use; the linter cannot list what is allowed.
 ALWAYS_INSTALLED = {"bson", "gridfs", "pydantic", "pymongo", "squinney"}
 OF_EXTRAS = {"PIL", "argon2", "markdown_it", "nh3", "platformdirs", "stripe", "yaml", "zstandard"}  # when it is used
-WITH_FRAMEWORKS = ("surface", "http", "service", "testing")
+WITH_FRAMEWORKS = ("surface", "cli", "http", "service", "testing")
 SOURCE = ROOT / "src" / "squinney"
 BELOW_SURFACES = [
     path for path in SOURCE.rglob("*.py") if not set(path.relative_to(SOURCE).parts[:-1]) & set(WITH_FRAMEWORKS)

@@ -77,10 +77,15 @@ def test_statuses_of_errors_need_no_web_framework():
     assert python(WITHOUT_EXTRAS + program).stdout == "404\n"
 
 
+def test_mount_without_a_web_framework_says_what_to_install():
+    said = python(WITHOUT_EXTRAS + "import squinney; squinney.mount").stderr
+    assert said.endswith("ImportError: squinney.mount needs starlette: pip install 'squinney[server]'\n")
+
+
 @pytest.mark.parametrize("program", ["--help", "serve"])
 def test_the_command_without_its_packages_says_what_to_install(program):
     done = python(WITHOUT_EXTRAS + "from squinney.service.commands.start import main; main()", program)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (70, "")
     needs = "the command needs typer, which is not installed"
     assert done.stderr == f"squinney: {needs}: pip install 'squinney[server]', or '.[server]' in a clone\n"
 

@@ -104,6 +104,8 @@ TRAEFIK_CLF = (
         (TRAEFIK_CLF, "combined", {"path": "/whoami", "user_agent": "curl/7.64.1"}),
         (f"www.example.org:80 {COMBINED}", "vhost_combined", {"site": "www.example.org", "host": "127.0.0.1"}),
         (f"www.example.org {COMBINED}", "vhost_combined", {"site": "www.example.org", "host": "127.0.0.1"}),
+        (f"- {COMBINED}", "vhost_combined", {"site": None, "host": "127.0.0.1"}),
+        (f"192.0.2.80:80 {COMBINED}", "vhost_combined", {"site": "192.0.2.80", "host": "127.0.0.1"}),
         (f"{COMBINED} 512 2581", "combined", {"status": 200, "bytes": 2326}),  # combinedio
         (f"www.example.org {CLF}", "vhost_common", {"site": "www.example.org", "user": "frank"}),
         (
@@ -261,6 +263,175 @@ def test_json_of_known_servers_needs_no_map(line, wanted):
     event = parser_for("json")(line)
     assert {name: event.get(name) for name in wanted} == wanted
     assert "user" not in event
+
+
+# https://docs.docker.com/engine/logging/drivers/json-file/: a combined line, as nginx's image writes it
+DOCKER = (
+    '{"log":"172.17.0.1 - - [17/May/2024:08:05:03 +0000] \\"GET /a?b=c HTTP/1.1\\" 200 615 \\"-\\" \\"curl/8.5\\"'
+    ' \\"-\\"\\n","stream":"stdout","time":"2024-05-17T08:05:03.123456789Z"}'
+)
+# nginx, log_format with escape=json and names of one's own: here `host` is the server
+NGINX_JSON = (
+    '{"time":"2024-05-17T10:05:03+02:00","ip":"192.0.2.1","host":"example.org","user":"ann","method":"POST","uri":"/a",'
+    '"args":"b=c","protocol":"HTTP/2.0","status":"201","size":"12","referer":"https://example.org/","ua":"x",'
+    '"user_agent":"curl/8.5"}'
+)
+# https://www.elastic.co/guide/en/ecs/current/ecs-mapping-network-events.html, as Filebeat's nginx module writes it
+ECS = (
+    '{"@timestamp":"2024-05-17T08:05:03.000Z","agent":{"type":"filebeat","version":"8.13.0"},"ecs":{"version":"8.0.0"},'
+    '"event":{"dataset":"nginx.access","outcome":"success"},"fileset":{"name":"access"},"host":{"name":"web1"},'
+    '"http":{"request":{"method":"GET","referrer":"https://example.org/"},'
+    '"response":{"body":{"bytes":615},"status_code":200},"version":"1.1"},"log":{"file":{"path":"/var/log/a.log"}},'
+    '"source":{"address":"192.0.2.1","ip":"192.0.2.1"},"url":{"domain":"example.org","original":"/a?b=c","path":"/a",'
+    '"query":"b=c"},"user":{"name":"ann"},"user_agent":{"name":"curl","original":"curl/8.5"}}'
+)
+# Apache, LogFormat "%{X-Forwarded-For}i %l %u %t ...", behind two proxies
+FORWARDED = f"203.0.113.9, 10.0.0.1, 10.0.0.2 {COMBINED.partition(' ')[2]}"
+# Here `host` is the server's address, as in many configurations for Logstash
+BESIDE_SERVER = (
+    '{"@timestamp":"2024-05-17T08:05:03Z","host":"10.0.0.1","http_host":"example.org","uri":"/a","status":200'
+)
+AT_EIGHT = datetime(2024, 5, 17, 8, 5, 3, tzinfo=UTC)
+REST = {
+    "site": "example.org",
+    "host": "192.0.2.1",
+    "user": "ann",
+    "path": "/a",
+    "query": "b=c",
+    "referer": "https://example.org/",
+    "user_agent": "curl/8.5",
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "format", "event"),
+    [
+        (
+            DOCKER,
+            "combined",
+            {
+                "time": AT_EIGHT,
+                "host": "172.17.0.1",
+                "method": "GET",
+                "path": "/a",
+                "query": "b=c",
+                "protocol": "HTTP/1.1",
+                "status": 200,
+                "bytes": 615,
+                "user_agent": "curl/8.5",
+            },
+        ),
+        (
+            NGINX_JSON,
+            "json",
+            {"time": AT_EIGHT, **REST, "method": "POST", "protocol": "HTTP/2.0", "status": 201, "bytes": 12},
+        ),
+        (
+            ECS,
+            "json",
+            {"time": AT_EIGHT, **REST, "method": "GET", "protocol": "HTTP/1.1", "status": 200, "bytes": 615},
+        ),
+        (
+            FORWARDED,
+            "combined",
+            {
+                "time": datetime(2000, 10, 10, 20, 55, 36, tzinfo=UTC),
+                "host": "203.0.113.9",
+                "user": "frank",
+                "method": "GET",
+                "path": "/apache_pb.gif",
+                "protocol": "HTTP/1.0",
+                "status": 200,
+                "bytes": 2326,
+                "referer": "http://www.example.com/start.html",
+                "user_agent": "Mozilla/4.08 [en] (Win98; I ;Nav)",
+            },
+        ),
+    ],
+)
+def test_every_field_is_understood(line, format, event):
+    """Regression: they were stored with the proxy as the visitor, the server as the visitor, or only with a time."""
+    assert detect([line]) == format
+    assert parser_for(format)(line) == parser_for("auto")(line) == event
+
+
+@pytest.mark.parametrize(
+    ("line", "format", "wanted"),
+    [
+        (f"203.0.113.9,10.0.0.1 {COMBINED.partition(' ')[2]}", "combined", {"host": "203.0.113.9", "site": None}),
+        (f"www.example.org:80 {FORWARDED}", "vhost_combined", {"host": "203.0.113.9", "site": "www.example.org"}),
+        (f"unknown, 203.0.113.9 {COMBINED.partition(' ')[2]}", "combined", {"host": None, "user": "frank"}),
+        (f"unknown {COMBINED.partition(' ')[2]}", "combined", {"host": None, "user": "frank"}),
+        (f"-, 10.0.0.1 {COMBINED.partition(' ')[2]}", "combined", {"host": None, "site": None, "user": "frank"}),
+        (NGINX_JSON.replace('"192.0.2.1"', '"192.0.2.1, 10.0.0.1"'), "json", {"host": "192.0.2.1"}),
+        (NGINX_JSON.replace('"ip"', '"whose"'), "json", {"host": None, "site": "example.org"}),
+        (NGINX_JSON.replace('"ip"', '"client"'), "json", {"host": "192.0.2.1", "site": "example.org"}),
+        (BESIDE_SERVER + ',"client":"192.0.2.1"}', "json", {"host": "192.0.2.1", "site": "example.org"}),
+        (BESIDE_SERVER + ',"xff":"192.0.2.1, 10.0.0.9"}', "json", {"host": "192.0.2.1", "site": "example.org"}),
+        (BESIDE_SERVER + ',"client":"an app"}', "json", {"host": "10.0.0.1", "site": "example.org"}),
+        (NGINX_JSON.replace('"ip"', '"x"').replace("example.org", "2001:db8::1", 1), "json",
+         {"host": "2001:db8::1", "site": None}),
+        (NGINX_JSON.replace('"ann"', "42"), "json", {"user": "42"}),
+        (NGINX_JSON.replace('"HTTP/2.0"', "2"), "json", {"protocol": "HTTP/2"}),
+        (ECS.replace('"path":"/a",', ""), "json", {"path": "/a", "query": "b=c"}),
+        (ECS.replace('"path":"/a",', "").replace("/a?b=c", "https://a.org?b"), "json",
+         {"site": "example.org", "path": "/", "query": "b=c"}),
+        (ECS.replace('"url":{', '"url":"https://a.org/x","other":{'), "json", {"site": "a.org", "path": "/x"}),
+        (ECS.replace('"user":{"name":"ann"}', '"user.name":"ann"'), "json", {"user": "ann"}),
+        ('{"time":1700000000,"remote_addr":"192.0.2.1","request":"","status":400}', "json",
+         {"status": 400, "path": None}),
+        ('{"time":1700000000,"request":"GET / HTTP/1.1"}', "json", {"path": "/"}),
+    ],
+)  # fmt: skip
+def test_variants_are_understood(line, format, wanted):
+    event = parser_for(format)(line)
+    assert {name: event.get(name) for name in wanted} == wanted
+
+
+OTHER_JSON = '{"time":"2024-05-17T08:05:03Z","level":"info","msg":"started"'
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (OTHER_JSON + "}", "no request"),
+        (OTHER_JSON + ',"status":0,"host":"web1"}', "no request"),
+        (OTHER_JSON + ',"path":"/etc/passwd"}', "no request"),
+        (OTHER_JSON + ',"method":"poll"}', "no request"),
+        (OTHER_JSON + ',"request":"4f1c"}', "no request"),
+        (ECS.replace('"url":', '"uri2":'), "no request"),
+        (ECS.replace('"original":"curl/8.5"', '"original":["curl/8.5"]'), "user_agent is not text"),
+        (NGINX_JSON.replace('"/a"', "[1]"), "path is not text"),
+        (NGINX_JSON.replace('"POST"', "true"), "method is not text"),
+        (NGINX_JSON.replace('"192.0.2.1"', "17"), "host is not text"),
+        (DOCKER.replace("\\n", ""), "only a part of a line"),
+        (DOCKER.replace("172.17.0.1 - - ", ""), "none of the formats"),
+        ('{"log":"2024/05/17 08:05:03 [notice] 1#1: start\\n","stream":"stderr","time":"x"}', "none of the formats"),
+        ('{"log":"' + OTHER_JSON.replace('"', '\\"') + '}\\n","stream":"stdout","time":"x"}', "no request"),
+        ('{"log":7,"stream":"stdout","time":"2024-05-17T08:05:03Z"}', "no request"),
+        (COMBINED.replace("127.0.0.1", "203.0.113.9,"), "none of the formats"),
+        (f"203.0.113.9 {COMBINED}", "none of the formats"),  # `$http_x_forwarded_for $remote_addr`: not a virtual host
+        (f"2001:db8::1 {CLF}", "none of the formats"),
+    ],
+)  # fmt: skip
+def test_what_was_not_understood_is_rejected(line, why):
+    """Regression: most of these were stored, with a time and nothing else."""
+    with pytest.raises(Malformed, match=why):
+        parser_for("auto")(line)
+
+
+def test_lines_within_those_of_docker_may_have_any_format():
+    inner = '{"log":"192.0.2.1|/a|[17/May/2024:08:05:03 +0000]\\n","stream":"stdout","time":"x"}'
+    assert parser_for("$remote_addr|$uri|[$time_local]")(inner)["path"] == "/a"
+    mapped = '{"log":"{\\"when\\":1700000000,\\"page\\":\\"/a\\"}\\n","stream":"stdout","time":"x"}'
+    assert parser_for("json", {"time": "when", "path": "page"})(mapped)["path"] == "/a"
+    assert parser_for("auto")('{"log":"\\n","stream":"stdout","time":"x"}') is None
+
+
+def test_a_map_may_name_a_nested_field():
+    line = '{"at":1700000000,"request":{"uri":"/a","client":{"ip":"192.0.2.1"}}}'
+    event = parser_for("json", {"time": "at", "path": "request.uri", "host": "request.client.ip"})(line)
+    assert (event["path"], event["host"]) == ("/a", "192.0.2.1")
 
 
 def test_a_line_in_no_format_is_rejected_with_the_formats_tried():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from squinney.content import BadMedia
-from squinney.content.files.mp4_locations import MOST_INDEX_BYTES, Mp4Blanker
+from squinney.content.files.mp4_locations import MAX_INDEX_BYTES, Mp4Blanker
 
 PLACE = b"+48.8577+002.2950/"
 
@@ -66,4 +66,4 @@ def test_an_index_that_goes_on_to_the_end_of_the_file_is_looked_through_too() ->
 
 def test_an_index_too_large_to_be_held_is_refused() -> None:
     with pytest.raises(BadMedia):
-        Mp4Blanker().feed((MOST_INDEX_BYTES + 1).to_bytes(4, "big") + b"moov")
+        Mp4Blanker().feed((MAX_INDEX_BYTES + 1).to_bytes(4, "big") + b"moov")

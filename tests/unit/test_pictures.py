@@ -54,13 +54,13 @@ def test_animations_keep_their_frames(kind: str) -> None:
 
 
 def test_a_long_animation_is_made_smaller_and_one_too_long_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(animations, "MOST_RENDITION_PIXELS", 900)
+    monkeypatch.setattr(animations, "MAX_RENDITION_PIXELS", 900)
     assert media.picture(io.BytesIO(moving("GIF"))).web_width == 20
-    monkeypatch.setattr(animations, "MOST_PIXELS", 3_000)
+    monkeypatch.setattr(animations, "MAX_PIXELS", 3_000)
     with pytest.raises(BadMedia, match="at most 3000 pixels in all; this has 3 frames of 40 x 30"):
         media.picture(io.BytesIO(moving("WEBP")))
     monkeypatch.undo()
-    monkeypatch.setattr(animations, "MOST_FRAMES", 2)
+    monkeypatch.setattr(animations, "MAX_FRAMES", 2)
     for kind in ("GIF", "WEBP", "PNG"):
         with pytest.raises(BadMedia, match="at most 2 frames"):
             media.picture(io.BytesIO(moving(kind)))

@@ -37,8 +37,8 @@ def is_running(pid: int) -> bool:
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
-    """Return whether a condition becomes true within half a minute."""
-    until = time.monotonic() + 30
+    """Return whether a condition becomes true within two minutes."""
+    until = time.monotonic() + 120
     while not holds() and time.monotonic() < until:
         time.sleep(0.01)
     return holds()
@@ -65,10 +65,10 @@ def test_exceptions_and_output_of_a_function_do_no_harm(
 @pytest.mark.parametrize("hang", [(time.sleep, 60), (signal.raise_signal, signal.SIGSTOP)], ids=["sleeps", "stopped"])
 def test_a_hanging_worker_is_killed_and_replaced(hang: tuple[Any, int]) -> None:
     """A stopped process does not receive the signal of its own timer."""
-    processes = Processes(at_once=1, most_seconds=3)
+    processes = Processes(at_once=1, max_seconds=5)
     try:
         first = processes(os.getpid)
-        with pytest.raises(Unavailable, match="took longer than 3 s") as refused:
+        with pytest.raises(Unavailable, match="took longer than 5 s") as refused:
             processes(*hang)
         assert refused.value.details["retry_after_seconds"] == 3
         assert not is_running(first)
@@ -79,8 +79,8 @@ def test_a_hanging_worker_is_killed_and_replaced(hang: tuple[Any, int]) -> None:
 
 def test_starting_a_worker_does_not_count_towards_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine the start takes seconds."""
-    monkeypatch.setattr(processes_module, "STARTED", f"import time; time.sleep(1.5); {processes_module.STARTED}")
-    some = Processes(at_once=1, most_seconds=1)
+    monkeypatch.setattr(processes_module, "STARTED", f"import time; time.sleep(4); {processes_module.STARTED}")
+    some = Processes(at_once=1, max_seconds=3)
     try:
         assert some(divmod, 7, 2) == (3, 1)
     finally:
@@ -97,7 +97,7 @@ def test_a_worker_that_dies_is_replaced(processes: Processes) -> None:
 
 
 def test_running_and_waiting_calls_are_limited() -> None:
-    processes = Processes(at_once=1, most_waiting=1, most_seconds=60, wait_seconds=60)
+    processes = Processes(at_once=1, max_waiting=1, max_seconds=60, wait_seconds=60)
     with ThreadPoolExecutor(2) as pool:
         busy = pool.submit(processes, time.sleep, 60)
         assert eventually(lambda: bool(processes._busy))
@@ -107,11 +107,11 @@ def test_running_and_waiting_calls_are_limited() -> None:
             processes(os.getpid)
         processes.close()
         for one in (busy, waits):
-            assert isinstance(one.exception(timeout=30), Unavailable)
+            assert isinstance(one.exception(timeout=120), Unavailable)
 
 
 def test_a_call_that_waits_too_long_is_refused_and_not_counted() -> None:
-    processes = Processes(at_once=1, most_waiting=1, most_seconds=60, wait_seconds=0.05)
+    processes = Processes(at_once=1, max_waiting=1, max_seconds=60, wait_seconds=0.05)
     with ThreadPoolExecutor(1) as pool:
         busy = pool.submit(processes, time.sleep, 60)
         assert eventually(lambda: bool(processes._busy))
@@ -120,11 +120,11 @@ def test_a_call_that_waits_too_long_is_refused_and_not_counted() -> None:
                 processes(os.getpid)
         assert processes._waiting == 0
         processes.close()
-        busy.exception(timeout=30)
+        busy.exception(timeout=120)
 
 
 def test_closing_kills_idle_and_busy_workers_and_refuses_calls() -> None:
-    processes = Processes(at_once=2, most_seconds=60)
+    processes = Processes(at_once=2, max_seconds=60)
     idle = processes(os.getpid)
     with ThreadPoolExecutor(1) as pool:
         begun = threading.Event()
@@ -133,7 +133,7 @@ def test_closing_kills_idle_and_busy_workers_and_refuses_calls() -> None:
         assert eventually(lambda: bool(processes._busy))
         pids = [one._child.pid for one in processes._busy]
         processes.close()
-        assert isinstance(busy.exception(timeout=30), Unavailable)
+        assert isinstance(busy.exception(timeout=120), Unavailable)
     assert not any(is_running(pid) for pid in (idle, *pids))
     with pytest.raises(Unavailable):
         processes(os.getpid)
@@ -143,7 +143,7 @@ HANGING = """
 import os, threading, time
 from squinney.service import processes as processes_module
 from squinney.service.processes import Processes
-processes = Processes(at_once=2, most_seconds=2)
+processes = Processes(at_once=2, max_seconds=2)
 threading.Thread(target=lambda: processes(time.sleep, 60)).start()
 print(processes(os.getpid), *(one._child.pid for one in [*processes._idle, *processes._busy]), flush=True)
 time.sleep(60)

@@ -28,7 +28,6 @@ def test_the_environment_is_read_and_overridden() -> None:
     [
         ("PORT", "70000"),
         ("PORT", "x"),
-        ("SQUINNEY_TRANSACTIONS", "both"),
         ("SQUINNEY_DATABASE", "a/b"),
         ("SQUINNEY_RATE_PER_KEY", "inf"),
         ("SQUINNEY_RATE_PER_ADDRESS", "nan"),
@@ -37,6 +36,16 @@ def test_the_environment_is_read_and_overridden() -> None:
 def test_a_bad_value_names_its_variable(name: str, value: str) -> None:
     with pytest.raises(Invalid, match=f"^{name}: "):
         Settings.from_environment({name: value})
+
+
+@pytest.mark.parametrize("name", ["a b", "x" * 39, ""])
+def test_a_name_that_no_database_may_have_is_refused_with_the_limit(name: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        Settings.from_environment({}, database=name)
+    shown = repr(name)
+    assert refused.value.message == (
+        f"SQUINNEY_DATABASE: the database {shown}: a name has 1 to 38 letters, digits, _ and -"
+    )
 
 
 def test_a_secret_is_not_shown() -> None:

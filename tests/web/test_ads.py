@@ -28,6 +28,19 @@ def _make(page: Page, name: str, *, bid: str = "2.50", zone: str = "site", title
     expect(page.get_by_text("The ad was put into the zone.")).to_be_visible()
 
 
+def _make_and_run(page: Page, name: str, **options: str) -> None:
+    """Create a campaign with one ad, fund it, approve the ad, and show the campaign: what an admin may do."""
+    _make(page, name, **options)
+    page.get_by_label("Amount in EUR").fill("100000")
+    page.get_by_label("Pay from").select_option(label="no account: grant it")
+    page.get_by_role("button", name="Fund campaign").click()
+    expect(page.get_by_text("The campaign is funded.")).to_be_visible()
+    page.goto("/ads/review")
+    page.get_by_role("button", name=f"Approve {name}/1", exact=True).click()
+    expect(page.get_by_text("The ad is approved.")).to_be_visible()
+    page.goto(f"/ads/campaigns/{name}")
+
+
 def _figure(page: Page, name: str) -> str:
     return page.locator(f".figures div:has(dt:text-is('{name}')) dd").inner_text()
 
@@ -41,7 +54,7 @@ def test_a_campaign_is_made_placed_and_explained(admin: Page) -> None:
 
 def test_an_ad_on_a_page_counts_one_impression_one_view_and_one_click(admin: Page) -> None:
     name = f"seen:{secrets.token_hex(4)}"
-    _make(admin, name, bid="500", title=name)  # higher than all other bids
+    _make_and_run(admin, name, bid="500", title=name)  # higher than all other bids
     with admin.expect_response("**/ads/viewable/*") as viewed:
         admin.goto("/site")
         admin.get_by_role("link", name=name).scroll_into_view_if_needed()
@@ -59,7 +72,7 @@ def test_an_ad_on_a_page_counts_one_impression_one_view_and_one_click(admin: Pag
 
 def test_charts_update_while_traffic_is_simulated(admin: Page, serving: Serving) -> None:
     name = f"moving:{secrets.token_hex(4)}"
-    _make(admin, name, zone=name)
+    _make_and_run(admin, name, zone=name)
     before = admin.locator(".charts").inner_html()
     run = ["ads", "simulate", "squinney", name, "--visits", "200", "--click-rate", "0.1", "--seed", "1"]
     done = subprocess.run([*SQUINNEY, "--data", str(serving.data), *run], capture_output=True, text=True, timeout=60)
@@ -86,6 +99,6 @@ def test_a_member_sees_and_changes_their_own_campaigns_only(page: Page) -> None:
     rows = page.locator("tbody tr")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text(name)
-    refused = page.goto("/ads/campaigns/harbour:beans")
+    refused = page.goto("/ads/campaigns/fiddle:fridays")
     assert refused is not None
     assert refused.status == 404

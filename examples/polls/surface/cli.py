@@ -7,7 +7,9 @@ from typing import Annotated, cast
 import typer
 
 from polls.polls import Polls
-from squinney.http.commands import Json, console, open_systems, print_json
+from squinney.cli.connecting import open_systems
+from squinney.cli.parameters import Json
+from squinney.cli.printing import console, print_json
 from squinney.system import Assembled
 
 app = typer.Typer(help="Questions with a few options.", no_args_is_help=True)

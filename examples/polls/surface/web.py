@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from polls.polls import Polls
 from squinney.errors import SquinneyError
+from squinney.http.access.permissions import signed_in
 from squinney.http.dependencies import service
 from squinney.http.pages import redirect, render
-from squinney.http.permissions import signed_in
 from squinney.http.statuses import status_of
 
 router = APIRouter(prefix="/polls")  # only signed-in users may write, unless WRITES_NEED says otherwise

@@ -1,13 +1,16 @@
 """System 11: the advertising network."""
 
 from squinney.ads.demo import demo
-from squinney.ads.documents import COLLECTIONS, Campaign, Candidate, Click, Placement, Serve
+from squinney.ads.documents import COLLECTIONS, Campaign, Candidate, Click, Funding, Placement, Review, Serve
 from squinney.ads.errors import (
     BadServe,
     CampaignEnded,
     CampaignTaken,
+    FundedEnough,
+    ReviewChanged,
     ServeExpired,
     UnitTaken,
+    UnknownAd,
     UnknownCampaign,
 )
 from squinney.ads.network import AdNetwork
@@ -24,10 +27,15 @@ __all__ = [
     "CampaignTaken",
     "Candidate",
     "Click",
+    "FundedEnough",
+    "Funding",
     "Placement",
+    "Review",
+    "ReviewChanged",
     "Serve",
     "ServeExpired",
     "UnitTaken",
+    "UnknownAd",
     "UnknownCampaign",
     "demo",
     "find_problems",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,6 +24,8 @@ DAYS = 30
 ZONES = {"site": 1.0, "shop": 0.55}
 VIEWABLE_SHARE = 0.68  # of the impressions
 CAP_HITS = 0.03  # for each impression
+# The tuple of a campaign, and its share of impressions by zone.
+Offer = tuple[str, str, dict[str, Any], int, int, float, list[str], tuple[str, str, str], Mapping[str, float]]
 # Advertiser, campaign, price, daily budget, mean impressions a day, click rate, keywords; the ad's title, text and URL
 CAMPAIGNS: list[tuple[str, str, dict[str, Any], int, int, float, list[str], tuple[str, str, str]]] = [
     ("Larch & Sons", "larch:autumn-boots", {"model": "cpm", "bid": 420}, 2_500, 4_200, 0.011, ["shoes", "hiking"],
@@ -42,10 +45,18 @@ def demo(db: Db) -> None:
     Atomic: each campaign, each ad and each campaign's month separately.
     After a crash: the next call continues.
     """
+    load_campaigns(db, [(*campaign, ZONES) for campaign in CAMPAIGNS], utcnow())
+
+
+def load_campaigns(db: Db, offers: Sequence[Offer], now: datetime) -> None:
+    """Create these campaigns, each with an ad in its zones and the counters of the month before.
+
+    Atomic: each campaign, each ad and each campaign's month separately.
+    After a crash: the next call continues.
+    """
     db = pinned(db)
-    today = rules.day_of(utcnow())
     network = AdNetwork(db)
-    for advertiser, campaign_id, price, daily, mean, rate, words, (title, text, url) in CAMPAIGNS:
+    for advertiser, campaign_id, price, daily, mean, rate, words, (title, text, url), zones in offers:
         with suppress(CampaignTaken):
             network.create_campaign(
                 campaign_id,
@@ -56,9 +67,9 @@ def demo(db: Db) -> None:
             )
         creative = {"kind": "text", "title": title, "text": text, "url": url}
         ad = {"unit": f"{campaign_id}/text", "creative": creative, "keywords": words}
-        for zone in ZONES:
+        for zone in zones:
             network.place(campaign_id, "squinney", zone, ad)
-        _deliver(db, campaign_id, price, daily, mean, rate, today)
+        _deliver(db, campaign_id, price, daily, mean, rate, zones, rules.day_of(now))
 
 
 def _random_count(mean: float, rng: random.Random) -> int:
@@ -67,7 +78,14 @@ def _random_count(mean: float, rng: random.Random) -> int:
 
 
 def _deliver(
-    db: Db, campaign_id: str, price: dict[str, Any], daily: int, mean: int, rate: float, today: datetime
+    db: Db,
+    campaign_id: str,
+    price: dict[str, Any],
+    daily: int,
+    mean: int,
+    rate: float,
+    zones: Mapping[str, float],
+    today: datetime,
 ) -> None:
     """Write the counters of the month that ended yesterday: fewer on weekends, and slightly growing."""
     rng = random.Random(campaign_id)
@@ -75,11 +93,11 @@ def _deliver(
     for days_ago in range(DAYS, 0, -1):
         day = today - timedelta(days=days_ago)
         weekend = 0.62 if day.weekday() >= 5 else 1.0
-        for zone, share in ZONES.items():
+        for zone, share in zones.items():
             impressions = round(mean * share * weekend * (1.25 - days_ago / 100) * rng.uniform(0.88, 1.12))
             clicks = _random_count(impressions * rate, rng)
             paid = clicks * THOUSAND if price["model"] == "cpc" else impressions
-            spend = min(paid * price["bid"], math.floor(daily * THOUSAND * share / sum(ZONES.values())))
+            spend = min(paid * price["bid"], math.floor(daily * THOUSAND * share / sum(zones.values())))
             row = {"campaign_id": campaign_id, "day": day, "site": "squinney", "zone": zone}
             row["unit"] = f"{campaign_id}/text"
             counts = {"impressions": impressions, "clicks": clicks, "spend": spend}
@@ -89,14 +107,14 @@ def _deliver(
             rows.append({"_id": dict(row), **row, **counts})
 
     def write(session: ClientSession) -> None:
-        budget = db["ad_budgets"].find_one(queries.BUDGET(campaign_id=campaign_id), session=session)
+        budget = queries.BUDGET.find_one(db, campaign_id=campaign_id, session=session)
         if budget is None or "impressions" in budget:
             return
         counted = ("impressions", "viewable", "clicks", "conversions")
         sums = {name: sum(row[name] for row in rows) for name in counted}
         spent = sum(row["spend"] for row in rows)
-        db["ad_counters"].insert_many(rows, session=session)
+        db["ads.counters"].insert_many(rows, session=session)
         increments = {**sums, "spent": spent, "committed": spent}
-        db["ad_budgets"].update_one({"_id": campaign_id}, {"$inc": increments}, session=session)
+        db["ads.budgets"].update_one({"_id": campaign_id}, {"$inc": increments}, session=session)
 
     in_transaction(db, write)

@@ -14,10 +14,10 @@ from squinney.mongo.schema import Collection, Index
 
 THOUSAND = 1000  # thousandths in a minor unit; also the number of impressions that a CPM bid pays for
 COUNTED = ("impressions", "viewable", "clicks", "conversions", "value", "spend", "capped")
-MOST_BID = 10**8
-MOST_BUDGET = 10**14
-MOST_CAP = 100
-MOST_PLACEMENTS = 1_000  # of one campaign
+MAX_BID = 10**8
+MAX_BUDGET = 10**14
+MAX_CAP = 100
+MAX_PLACEMENTS = 1_000  # of one campaign
 KEEP_SERVES_SECONDS = 8 * 86_400
 KEEP_PROFILES_SECONDS = 90 * 86_400
 
@@ -46,13 +46,18 @@ class Cap(TypedDict):
 
 
 class Campaign(TypedDict):
-    """What an advertiser pays for. `owner` is the id of the user who manages it; the network does not interpret it."""
+    """What an advertiser pays for. `owner` is the id of the user who manages it; the network does not interpret it.
+
+    A campaign with `needs_review` has `funded`: the part of its total budget that was paid or granted, in minor units.
+    """
 
     _id: str
     advertiser: str
     owner: NotRequired[str]
     status: str
     ended_because: NotRequired[str]
+    needs_review: NotRequired[bool]
+    funded: NotRequired[int]
     starts_at: datetime | None
     ends_at: datetime | None
     budget: Budget
@@ -61,6 +66,30 @@ class Campaign(TypedDict):
     targeting: dict[str, list[str]]
     created_at: datetime
     changed_at: datetime
+
+
+class Review(TypedDict):
+    """The state of an ad's review (`waiting`, `approved` or `rejected`), since when, why, and by whom."""
+
+    id: str
+    state: str
+    at: datetime
+    reason: NotRequired[str]
+    by: NotRequired[str]
+    approved_url: NotRequired[str]
+
+
+class Funding(TypedDict):
+    """Money for a campaign, in minor units: paid from an account by a transfer, or granted if `paid_from` is empty."""
+
+    _id: str
+    campaign_id: str
+    amount: int
+    currency: str
+    paid_from: str
+    transfer_id: NotRequired[str]
+    by: str
+    at: datetime
 
 
 class Placement(TypedDict):
@@ -74,6 +103,7 @@ class Placement(TypedDict):
     creative: dict[str, Any]
     cap: Cap | None
     active: bool
+    review: NotRequired[Review]
     changed_at: datetime
 
 
@@ -97,7 +127,7 @@ class Serve:
 
 @dataclass(frozen=True)
 class Click:
-    """The URL that a click leads to, and whether it is the first click of its serve."""
+    """The URL that a click leads to, and whether it was counted: the first of its serve and of its visitor."""
 
     url: str
     first: bool
@@ -125,7 +155,8 @@ def _numbers(*required: str, **properties: Any) -> dict[str, Any]:
 
 COLLECTIONS = [
     Collection(
-        "ad_campaigns",
+        "ads.campaigns",
+        formerly="ad_campaigns",
         indexes=[
             Index([("changed_at", 1)], why="polling for changes"),
             Index([("owner", 1), ("_id", 1)], why="owned_by(owner)"),
@@ -134,12 +165,14 @@ COLLECTIONS = [
         shard_key={"_id": "hashed"},
     ),
     Collection(
-        "ad_budgets",
+        "ads.budgets",
+        formerly="ad_budgets",
         shard_key={"_id": "hashed"},
         validator=_numbers("committed", "spent", committed=_MONEY, spent=_MONEY),
     ),
     Collection(
-        "ad_leases",
+        "ads.leases",
+        formerly="ad_leases",
         indexes=[
             Index([("until", 1)], why="the job that returns the money of expired leases"),
             Index([("campaign_id", 1)], why="the leases of a campaign"),
@@ -148,23 +181,34 @@ COLLECTIONS = [
         validator=_numbers("campaign_id", "amount", amount=_MONEY),
     ),
     Collection(
-        "ad_placements",
+        "ads.placements",
+        formerly="ad_placements",
         indexes=[
             Index([("_id.site", 1), ("_id.zone", 1), ("ecpm", -1)], why="the ads of a zone, best first"),
             Index([("campaign_id", 1)], why="a campaign's placements"),
             Index([("changed_at", 1)], why="polling for changes"),
+            Index([("review.state", 1), ("review.id", 1)], why="in_review(): the ads that wait, oldest first"),
         ],
         shard_key={"_id.site": 1, "_id.zone": 1},
     ),
     Collection(
-        "ad_users",
+        "ads.fundings",
+        formerly="ad_fundings",
+        indexes=[Index([("campaign_id", 1), ("_id", 1)], why="fundings(campaign_id)")],
+        shard_key={"_id": "hashed"},
+        validator=_numbers("campaign_id", "amount", amount=_MONEY),
+    ),
+    Collection(
+        "ads.users",
+        formerly="ad_users",
         indexes=[
             Index([("seen_at", 1)], expire_after_seconds=KEEP_PROFILES_SECONDS, why="profiles expire"),
         ],
         shard_key={"_id": "hashed"},
     ),
     Collection(
-        "ad_counters",
+        "ads.counters",
+        formerly="ad_counters",
         indexes=[
             Index([("campaign_id", 1), ("day", 1), ("site", 1), ("zone", 1), ("unit", 1)], why="stats()"),
             Index(
@@ -175,11 +219,18 @@ COLLECTIONS = [
         validator=_numbers("campaign_id", "day", spend=_MONEY, impressions=_MONEY, clicks=_MONEY),
     ),
     Collection(
-        "ad_serves",
+        "ads.serves",
+        formerly="ad_serves",
         indexes=[
             Index([("at", 1)], expire_after_seconds=KEEP_SERVES_SECONDS, why="kept longer than a serve id is valid"),
         ],
         shard_key={"_id": "hashed"},
     ),
-    Collection("ad_keys", unsharded="one document: the key that signs serves"),
+    Collection(
+        "ads.clickers",
+        formerly="ad_clickers",
+        indexes=[Index([("until", 1)], expire_after_seconds=86_400, why="kept longer than they are needed")],
+        shard_key={"_id": "hashed"},
+    ),
+    Collection("ads.keys", formerly="ad_keys", unsharded="one document: the key that signs serves"),
 ]

@@ -25,3 +25,15 @@ class ServeExpired(Conflict):
 
 class UnitTaken(Conflict):
     """Another campaign has an ad with this unit in the zone."""
+
+
+class UnknownAd(NotFound):
+    """There is no ad with this unit in the zone."""
+
+
+class ReviewChanged(Conflict):
+    """The ad was changed or decided after the editor had read it."""
+
+
+class FundedEnough(Conflict):
+    """The amount would exceed the total budget of the campaign."""

@@ -8,7 +8,8 @@ from itertools import islice
 
 from pymongo import UpdateOne
 
-from squinney.ads import budgets, queries, rules
+from squinney.ads import queries, rules
+from squinney.ads.charging import budgets
 from squinney.ads.documents import Pricing
 from squinney.clock import utcnow
 from squinney.mongo.pinned import pinned
@@ -36,7 +37,7 @@ def end_campaigns(db: Db) -> dict[str, int]:
     After a crash: the next run continues.
     """
     change = {"$set": {"status": "ended"}, "$currentDate": {"changed_at": True}}
-    return {"ended": pinned(db)["ad_campaigns"].update_many(queries.OVERDUE(now=utcnow()), change).modified_count}
+    return {"ended": pinned(db)["ads.campaigns"].update_many(queries.OVERDUE(now=utcnow()), change).modified_count}
 
 
 def refresh_ecpm(db: Db, now: datetime | None = None) -> dict[str, int]:
@@ -47,20 +48,20 @@ def refresh_ecpm(db: Db, now: datetime | None = None) -> dict[str, int]:
     """
     db = pinned(db)
     today = rules.day_of(now or utcnow())
-    recent = db["ad_counters"].aggregate(queries.DELIVERED_SINCE(day=today - timedelta(days=1)))
+    recent = queries.DELIVERED_SINCE.run(db, day=today - timedelta(days=1))
     campaign_ids = (one["_id"] for one in recent)
     changed = 0
     while some := list(islice(campaign_ids, READ_AT_ONCE)):
         pricing = {one["_id"]: one["pricing"] for one in queries.PAID_BY_CLICK.find(db, campaign_ids=some)}
         writes = list(_ecpm_updates(db, pricing, today - timedelta(days=LEARNED_DAYS))) if pricing else []
         if writes:
-            changed += db["ad_placements"].bulk_write(writes, ordered=False).modified_count
+            changed += db["ads.placements"].bulk_write(writes, ordered=False).modified_count
     return {"changed": changed}
 
 
 def _ecpm_updates(db: Db, pricing: dict[str, Pricing], since: datetime) -> Iterator[UpdateOne]:
     campaign_ids = sorted(pricing)
-    delivered = db["ad_counters"].aggregate(queries.RATES(campaign_ids=campaign_ids, day=since))
+    delivered = queries.RATES.run(db, campaign_ids=campaign_ids, day=since)
     by_ad = {tuple(one["_id"].values()): one for one in delivered}
     for placement in queries.PLACEMENTS_OF_SOME.find(db, campaign_ids=campaign_ids):
         site, zone, unit = placement["_id"].values()

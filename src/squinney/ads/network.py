@@ -9,12 +9,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 from squinney import checks
-from squinney.ads import budgets, queries, rules
-from squinney.ads.budgets import Wallet
+from squinney.ads import queries, reviews, rules
 from squinney.ads.campaigns import Campaigns
+from squinney.ads.charging import budgets
+from squinney.ads.charging.budgets import Wallet
+from squinney.ads.charging.settling import CLICK, CONVERSION, IMPRESSION, VIEWABLE, Beacon, Settler
 from squinney.ads.choosing import profiles
 from squinney.ads.choosing.cap_hits import CapHits
 from squinney.ads.choosing.choice import Accepts, Choice
@@ -22,10 +24,10 @@ from squinney.ads.choosing.unseen import Unseen
 from squinney.ads.choosing.zones import Zones
 from squinney.ads.documents import COUNTED, THOUSAND, Candidate, Click, Serve
 from squinney.ads.errors import BadServe, ServeExpired
-from squinney.ads.settling import CLICK, CONVERSION, IMPRESSION, VIEWABLE, Beacon, Settler
-from squinney.ads.tokens import Token, Tokens, stored_secret
+from squinney.ads.tokens import Offer, Token, Tokens, stored_secret
 from squinney.clock import Clock, utcnow
-from squinney.mongo.connect import operation
+from squinney.errors import Invalid, Unavailable
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import page
@@ -34,13 +36,14 @@ from squinney.transactions import Busy, Transactions
 IMPRESSION_SECONDS = 600
 CLICK_SECONDS = 86_400
 CONVERSION_SECONDS = 7 * 86_400
-MOST_CHOSEN = 20
-MOST_VALUE = 10**15
+MAX_CHOSEN = 20
+MAX_VALUE = 10**15
+MAX_NAMES = 5  # of one visitor
 CLOSE_SECONDS = 10  # for returning leases; the job returns the others
 FIRST_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 LAST_DAY = datetime(9999, 1, 1, tzinfo=UTC)
-MOST_ROWS = 1_000
-MOST_SUMS = 100
+MAX_ROWS = 1_000
+MAX_SUMS = 100
 
 
 class AdNetwork(Campaigns):
@@ -80,9 +83,9 @@ class AdNetwork(Campaigns):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @operation()
+    @operation(2 * CLOSE_SECONDS)
     def close(self) -> None:
-        """End the thread and return the leased money that no serve was promised.
+        """End the thread and return the leased money that no serve was promised, as far as ten seconds allow.
 
         Atomic: each campaign's lease in one transaction.
         After a crash: the job `return-ad-leases` returns the money of the other leases when they expire.
@@ -93,7 +96,9 @@ class AdNetwork(Campaigns):
         for campaign_id, campaign in list(self._zones.campaigns.items()):
             lease = campaign.wallet.remove_lease()
             if lease and lease.free and time.monotonic() < until:
-                with suppress(Busy):  # a killed process holds the budget: the job returns the lease when it expires
+                # A killed process holds the budget, or the time is over: the job returns the lease when it expires.
+                # guard: closing in a hurry raises nothing
+                with suppress(Busy, Unavailable):
                     budgets.return_free(self._db, campaign_id, lease)
 
     # ---- choosing ----
@@ -128,10 +133,12 @@ class AdNetwork(Campaigns):
         if user is not None:
             checks.identifier(user, "user")
         words = rules.keywords(keywords) if keywords else []
-        checks.integer(count, "count", least=1, most=MOST_CHOSEN)
+        checks.integer(count, "count", minimum=1, maximum=MAX_CHOSEN)
         now = self._clock()
         if source is not None:
+            # guard: a source with many unseen serves gets no more
             count = min(count, self._unseen.room(source, now.timestamp()))
+        # guard: without consent there is no profile
         choice = Choice(self._db, site, zone, user=user if consent else None, words=words, now=now)
         choice.accepts = accepts
         chosen = choice.best(self._zones.get(site, zone), count, rng=self._rng, tokens=self._tokens)
@@ -164,15 +171,15 @@ class AdNetwork(Campaigns):
 
         Raises: `UnknownCampaign`, `Invalid`.
         """
-        checks.integer(impressions, "impressions", least=0)
-        checks.integer(clicks, "clicks", least=0)
+        checks.integer(impressions, "impressions", minimum=0)
+        checks.integer(clicks, "clicks", minimum=0)
         return rules.ecpm(self.get(campaign_id)["pricing"], impressions, clicks)
 
     @operation()
     def forget(self, user: str) -> bool:
         """Delete a user's profile; return whether there was one."""
         checks.identifier(user, "user")
-        return self._db["ad_users"].delete_one(queries.USER(user=user)).deleted_count == 1
+        return self._db["ads.users"].delete_one(queries.USER(user=user)).deleted_count == 1
 
     # ---- beacons ----
 
@@ -214,15 +221,29 @@ class AdNetwork(Campaigns):
         """
         return self._settle(serve_id, VIEWABLE, self._impression_seconds)
 
-    def click(self, serve_id: str) -> Click:
-        """Count a serve's click, once, and return the creative's URL.
+    def click(self, serve_id: str, *, visitor: str | Sequence[str] = ()) -> Click:
+        """Count a serve's click, once, and return the URL that was approved.
+
+        `visitor` is a name of the visitor, or several, such as the id of a cookie and the address. If a click of the
+        same ad under one of these names was counted in the last ten minutes, this one is neither counted nor charged.
 
         Atomic: one transaction, shared with other beacons that arrive at the same time.
         After a crash: the click is counted completely or not at all; send it again.
         Raises: `BadServe`, `ServeExpired`, `Busy`, `Unavailable`.
         """
-        url = self._click_url(self._tokens.read(serve_id))
-        return Click(url, self._settle(serve_id, CLICK, CLICK_SECONDS))
+        token = self._tokens.read(serve_id)
+        url = self._click_url(token)
+        names = [visitor] if isinstance(visitor, str) else list(visitor)
+        if len(names) > MAX_NAMES:
+            raise Invalid(f"visitor must have at most {MAX_NAMES} names", field="visitor", limit=MAX_NAMES)
+        clickers = tuple(
+            self._clicker(token.offer, checks.text(name, "visitor", min_length=1, max_length=2_000)) for name in names
+        )
+        return Click(url, self._settle(serve_id, CLICK, CLICK_SECONDS, clickers=clickers))
+
+    def _clicker(self, offer: Offer, name: str) -> str:
+        """Return the id of a visitor of an ad, which does not reveal the visitor's name."""
+        return self._tokens.digest("\0".join((offer.campaign_id, offer.unit, name)))
 
     def conversion(self, serve_id: str, value: int = 0) -> bool:
         """Count a serve's conversion, once, with its value in minor units; return whether this was the first time.
@@ -231,14 +252,17 @@ class AdNetwork(Campaigns):
         After a crash: the conversion is counted completely or not at all; send it again.
         Raises: `BadServe`, `ServeExpired`, `Invalid`, `Busy`, `Unavailable`.
         """
-        checks.integer(value, "value", least=0, most=MOST_VALUE)
+        checks.integer(value, "value", minimum=0, maximum=MAX_VALUE)
         return self._settle(serve_id, CONVERSION, CONVERSION_SECONDS, value)
 
-    def _settle(self, serve_id: str, kind: str, seconds: float, value: int = 0) -> bool:
+    def _settle(
+        self, serve_id: str, kind: str, seconds: float, value: int = 0, *, clickers: tuple[str, ...] = ()
+    ) -> bool:
         token = self._tokens.read(serve_id)
+        # guard: late beacons are refused
         if token.at_ms < self._oldest_ms(seconds):
             raise ServeExpired
-        beacon = Beacon(token, kind, value)
+        beacon = Beacon(token, kind, value, clickers)
         self._settler.settle([beacon])
         self._hits.write_if_due()
         return beacon.first
@@ -256,7 +280,7 @@ class AdNetwork(Campaigns):
     @operation(reads_only=True)
     def _click_url(self, token: Token) -> str:
         ad = self._zones.get(token.offer.site, token.offer.zone).ads.get(token.offer.unit)
-        return cast(str, ad.creative["url"]) if ad else "/"
+        return ad.url if ad else reviews.NOWHERE
 
     @property
     def _tokens(self) -> Tokens:
@@ -274,7 +298,7 @@ class AdNetwork(Campaigns):
         end: datetime | None = None,
         *,
         cursor: str | None = None,
-        limit: int = MOST_ROWS,
+        limit: int = MAX_ROWS,
     ) -> dict[str, Any]:
         """Report what a campaign delivered from `start` until before `end`: totals, and a row per zone, unit and day.
 
@@ -284,8 +308,8 @@ class AdNetwork(Campaigns):
         """
         campaign = self.get(campaign_id)
         values: dict[str, Any] = {"campaign_id": campaign_id, **_span(start, end)}
-        found = page(self._db, queries.COUNTERS, cursor=cursor, limit=limit, most=MOST_ROWS, **values)
-        sums = next(self._db["ad_counters"].aggregate(queries.SUMS(**values, by=[], limit=1)), {})
+        counters = page(self._db, queries.COUNTERS, cursor=cursor, limit=limit, max_limit=MAX_ROWS, **values)
+        sums = next(queries.SUMS.run(self._db, **values, by=[], limit=1), {})
         totals = {name: sums.get(name, 0) for name in COUNTED}
         totals["spend_thousandths"] = totals.pop("spend")
         totals["spend"] = totals["spend_thousandths"] // THOUSAND
@@ -293,8 +317,8 @@ class AdNetwork(Campaigns):
             "campaign_id": campaign_id,
             "currency": campaign["budget"]["currency"],
             "totals": totals,
-            "rows": [_row(one) for one in found.items],
-            "next": found.next,
+            "rows": [_row(item) for item in counters.items],
+            "next": counters.next,
         }
 
     @operation(reads_only=True)
@@ -304,7 +328,7 @@ class AdNetwork(Campaigns):
         *by: Literal["day", "site", "zone", "unit"],
         start: datetime | None = None,
         end: datetime | None = None,
-        limit: int = MOST_SUMS,
+        limit: int = MAX_SUMS,
     ) -> list[dict[str, Any]]:
         """Add up what a campaign delivered by day, site, zone or unit; most impressions first.
 
@@ -313,12 +337,12 @@ class AdNetwork(Campaigns):
         Raises: `Invalid`.
         """
         checks.identifier(campaign_id, "campaign_id")
-        limit = checks.integer(limit, "limit", least=1, most=MOST_ROWS)
-        pipeline = queries.SUMS(campaign_id=campaign_id, **_span(start, end), by=by, limit=limit)
-        return [{**one.pop("_id"), **one} for one in self._db["ad_counters"].aggregate(pipeline)]
+        limit = checks.integer(limit, "limit", minimum=1, maximum=MAX_ROWS)
+        sums = queries.SUMS.run(self._db, campaign_id=campaign_id, **_span(start, end), by=by, limit=limit)
+        return [{**counter.pop("_id"), **counter} for counter in sums]
 
 
-def _span(start: datetime | None, end: datetime | None) -> dict[str, datetime]:
+def _span(start: datetime | None, end: datetime | None) -> dict[str, Any]:
     return {"start": rules.moment(start, "start") or FIRST_DAY, "end": rules.moment(end, "end") or LAST_DAY}
 
 
@@ -327,7 +351,8 @@ def _wallet_for(db: Db, clock: Clock, serve_seconds: float, campaign: Document) 
         price = rules.price_of(campaign["pricing"])
         lease = budgets.take_lease(db, campaign["_id"], price, old, now=clock(), serve_seconds=serve_seconds)
         if lease is None:
-            budgets.end_if_spent(db, campaign["_id"], price)
+            # guard: a campaign that has spent its budget ends
+            budgets.end_if_spent(db, campaign["_id"], price, planned=campaign["budget"]["total"] * THOUSAND)
         return lease
 
     return Wallet(take)

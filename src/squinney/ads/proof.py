@@ -15,7 +15,6 @@ from squinney.ads.repair import find_problems
 from squinney.ads.tokens import Tokens
 from squinney.errors import Conflict, Unavailable
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import Mode
 
 USERS = 20
 # Many, because a worker killed inside a transaction blocks its campaigns until the server aborts the transaction.
@@ -47,7 +46,7 @@ def prepare(db: Db) -> None:
             network.place(campaign_id, "proof", f"zone {zone}", {"unit": campaign_id, "creative": creative})
 
 
-def work(db: Db, mode: Mode, seed: int) -> None:
+def work(db: Db, seed: int) -> None:
     """Choose ads and send beacons until killed: some twice, some forged, some clicks before their impressions.
 
     Acknowledged beacons are recorded in `answered`.
@@ -58,8 +57,8 @@ def work(db: Db, mode: Mode, seed: int) -> None:
         user, zone = f"user {rng.randrange(USERS)}", f"zone {rng.randrange(ZONES)}"
         with suppress(Conflict, Unavailable):
             serves = network.choose("proof", zone, user=user, count=4)
-            shown = [{"user": user, "campaign_id": one.campaign_id} for one in serves]
-            ids = [one.serve_id for one in serves if rng.random() < 0.9]
+            shown = [{"user": user, "campaign_id": serve.campaign_id} for serve in serves]
+            ids = [serve.serve_id for serve in serves if rng.random() < 0.9]
             if ids:
                 db["served"].insert_many(shown)
                 _send(db, network, ids, rng)
@@ -87,13 +86,13 @@ def settle(db: Db) -> Mapping[str, int]:
 
 def progress(db: Db) -> int:
     """Return the number of serves settled so far."""
-    return db["ad_serves"].estimated_document_count()
+    return db["ads.serves"].estimated_document_count()
 
 
 def check(db: Db) -> dict[str, str]:
     """Check each promise; return what breaks it, or an empty string."""
-    counted = {serve["_id"]: serve for serve in db["ad_serves"].find()}
-    counters = list(db["ad_counters"].find())
+    counted = {serve["_id"]: serve for serve in db["ads.serves"].find()}
+    counters = list(db["ads.counters"].find())
     answered = {one["serve"] for one in db["answered"].find()}
     forged = db["accepted_forgeries"].count_documents({})
     problems = [str(problem) for problem in find_problems(db)]

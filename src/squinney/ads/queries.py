@@ -8,36 +8,35 @@ from datetime import UTC, datetime
 from squinney.ads.documents import COUNTED
 from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
-from squinney.transactions import visible
 
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 CAMPAIGN = Query(
     "ads.campaign",
-    "ad_campaigns",
-    where=lambda campaign_id: visible({"_id": campaign_id}),
+    "ads.campaigns",
+    where=lambda campaign_id: {"_id": campaign_id},
     example={"campaign_id": "c"},
 )
 SOME_CAMPAIGNS = Query(
     "ads.some-campaigns",
-    "ad_campaigns",
-    where=lambda campaign_ids: visible({"_id": {"$in": campaign_ids}}),
+    "ads.campaigns",
+    where=lambda campaign_ids: {"_id": {"$in": campaign_ids}},
     example={"campaign_ids": ["a", "b"]},
     routing="few",
     reason="the campaigns of a zone may be on several shards; they are read once and then cached",
 )
 CAMPAIGNS = Query(
     "ads.campaigns",
-    "ad_campaigns",
-    where=lambda: visible({}),
+    "ads.campaigns",
+    where=dict,
     sort=[("_id", 1)],
     routing="broadcast",
     reason="lists the campaigns of all shards, a page at a time",
 )
 CAMPAIGNS_OF = Query(
     "ads.campaigns-of",
-    "ad_campaigns",
-    where=lambda owner: visible({"owner": owner}),
+    "ads.campaigns",
+    where=lambda owner: {"owner": owner},
     example={"owner": "p"},
     sort=[("_id", 1)],
     routing="broadcast",
@@ -45,13 +44,13 @@ CAMPAIGNS_OF = Query(
 )
 NOT_ENDED = Query(
     "ads.not-ended",
-    "ad_campaigns",
+    "ads.campaigns",
     where=lambda campaign_id: {"_id": campaign_id, "status": {"$ne": "ended"}},
     example={"campaign_id": "c"},
 )
 PAID_BY_CLICK = Query(
     "ads.paid-by-click",
-    "ad_campaigns",
+    "ads.campaigns",
     where=lambda campaign_ids: {"_id": {"$in": campaign_ids}, "status": "active", "pricing.model": "cpc"},
     example={"campaign_ids": ["a", "b"]},
     routing="few",
@@ -59,35 +58,38 @@ PAID_BY_CLICK = Query(
 )
 OVERDUE = Query(
     "ads.overdue",
-    "ad_campaigns",
+    "ads.campaigns",
     where=lambda now: {"status": {"$in": ["active", "paused"]}, "ends_at": {"$lte": now}},
     example={"now": _DAY},
     routing="broadcast",
     reason="campaigns whose end time has passed may be on any shard; once a minute",
 )
 BUDGET = Query(
-    "ads.budget", "ad_budgets", where=lambda campaign_id: visible({"_id": campaign_id}), example={"campaign_id": "c"}
+    "ads.budget", "ads.budgets", where=lambda campaign_id: {"_id": campaign_id}, example={"campaign_id": "c"}
 )
 SPENT = Query(
     "ads.spent",
-    "ad_budgets",
-    where=lambda campaign_id, price: {
+    "ads.budgets",
+    # A budget that can still be funded is not spent.
+    where=lambda campaign_id, price, planned: {
         "_id": campaign_id,
+        # guard: a campaign that can still be funded does not end
+        "total": {"$gte": planned},
         "$expr": {"$gt": [{"$add": ["$spent", price]}, "$total"]},
     },
-    example={"campaign_id": "c", "price": 1},
+    example={"campaign_id": "c", "price": 1, "planned": 1},
 )
 SOME_BUDGETS = Query(
     "ads.some-budgets",
-    "ad_budgets",
-    where=lambda campaign_ids: visible({"_id": {"$in": campaign_ids}}),
+    "ads.budgets",
+    where=lambda campaign_ids: {"_id": {"$in": campaign_ids}},
     example={"campaign_ids": ["a", "b"]},
     routing="few",
     reason="reads the budgets of one batch of beacons, or of one page of campaigns",
 )
 PLACEMENT = Query(
     "ads.placement",
-    "ad_placements",
+    "ads.placements",
     # Site and zone also as separate conditions, since they are the shard key.
     where=lambda site, zone, unit: {
         "_id": {"site": site, "zone": zone, "ad_unit": unit},
@@ -98,14 +100,14 @@ PLACEMENT = Query(
 )
 ZONE = Query(
     "ads.zone",
-    "ad_placements",
+    "ads.placements",
     where=lambda site, zone: {"_id.site": site, "_id.zone": zone},
     example={"site": "s", "zone": "z"},
     sort=[("ecpm", -1)],
 )
 PLACEMENTS_OF = Query(
     "ads.placements-of",
-    "ad_placements",
+    "ads.placements",
     where=lambda campaign_id: {"campaign_id": campaign_id},
     example={"campaign_id": "c"},
     routing="broadcast",
@@ -113,16 +115,33 @@ PLACEMENTS_OF = Query(
 )
 PLACEMENTS_OF_SOME = Query(
     "ads.placements-of-some",
-    "ad_placements",
+    "ads.placements",
     where=lambda campaign_ids: {"campaign_id": {"$in": campaign_ids}},
     example={"campaign_ids": ["a", "b"]},
     routing="broadcast",
     reason="the zones of campaigns are on all shards; used by a job",
 )
-LEASE = Query("ads.lease", "ad_leases", where=lambda lease_id: {"_id": lease_id}, example={"lease_id": "l"})
+IN_REVIEW = Query(
+    "ads.in-review",
+    "ads.placements",
+    where=lambda: {"review.state": "waiting"},
+    sort=[("review.id", 1)],
+    routing="broadcast",
+    reason="the ads of all shards that wait for an editor, a page at a time",
+)
+FUNDINGS = Query(
+    "ads.fundings",
+    "ads.fundings",
+    where=lambda campaign_id: {"campaign_id": campaign_id},
+    example={"campaign_id": "c"},
+    sort=[("_id", 1)],
+    routing="broadcast",
+    reason="lists the fundings of a campaign on its page",
+)
+LEASE = Query("ads.lease", "ads.leases", where=lambda lease_id: {"_id": lease_id}, example={"lease_id": "l"})
 SOME_LEASES = Query(
     "ads.some-leases",
-    "ad_leases",
+    "ads.leases",
     where=lambda lease_ids: {"_id": {"$in": lease_ids}},
     example={"lease_ids": ["a", "b"]},
     routing="few",
@@ -130,38 +149,46 @@ SOME_LEASES = Query(
 )
 LAPSED = Query(
     "ads.lapsed",
-    "ad_leases",
+    "ads.leases",
     where=lambda now: {"until": {"$lte": now}},
     example={"now": _DAY},
     sort=[("until", 1)],
     routing="broadcast",
     reason="expired leases may be on any shard; every half minute",
 )
-USER = Query("ads.user", "ad_users", where=lambda user: {"_id": user}, example={"user": "u"})
+USER = Query("ads.user", "ads.users", where=lambda user: {"_id": user}, example={"user": "u"})
 SOME_SERVES = Query(
     "ads.some-serves",
-    "ad_serves",
+    "ads.serves",
     where=lambda serves: {"_id": {"$in": serves}},
     example={"serves": ["a", "b"]},
     routing="few",
     reason="reads the serves of one batch of beacons",
 )
+SOME_CLICKERS = Query(
+    "ads.some-clickers",
+    "ads.clickers",
+    where=lambda clickers, now: {"_id": {"$in": clickers}, "until": {"$gt": now}},
+    example={"clickers": ["a", "b"], "now": _DAY},
+    routing="few",
+    reason="reads the visitors of one batch of clicks",
+)
 COUNTERS = Query(
     "ads.counters",
-    "ad_counters",
+    "ads.counters",
     where=lambda campaign_id, start, end: {"campaign_id": campaign_id, "day": {"$gte": start, "$lt": end}},
     example={"campaign_id": "c", "start": _DAY, "end": _DAY},
     sort=[("day", 1), ("site", 1), ("zone", 1), ("unit", 1)],
 )
 DELIVERED_SINCE = Pipeline(
     "ads.delivered-since",
-    "ad_counters",
+    "ads.counters",
     stages=lambda day: [{"$match": {"day": {"$gte": day}}}, {"$group": {"_id": "$campaign_id"}}],
     example={"day": _DAY},
     routing="broadcast",
     reason="finds the campaigns of all shards that delivered recently; once a minute",
 )
-SIGNING_KEY = Query("ads.signing-key", "ad_keys", where=lambda: {"_id": "serves"})
+SIGNING_KEY = Query("ads.signing-key", "ads.keys", where=lambda: {"_id": "serves"})
 
 
 def _rates(campaign_ids: list[str], day: datetime) -> list[Document]:
@@ -181,13 +208,13 @@ def _sums_of(campaign_id: str, start: datetime, end: datetime, by: Sequence[str]
 
 SUMS = Pipeline(
     "ads.sums",
-    "ad_counters",
+    "ads.counters",
     stages=_sums_of,
     example={"campaign_id": "c", "start": _DAY, "end": _DAY, "by": ["day"], "limit": 10},
 )
 RATES = Pipeline(
     "ads.rates",
-    "ad_counters",
+    "ads.counters",
     stages=_rates,
     example={"campaign_ids": ["a", "b"], "day": _DAY},
     routing="few",
@@ -210,11 +237,12 @@ def _sums() -> list[Document]:
     wrong = {"$or": [{"$ne": ["$spent", "$spend"]}, _committed_differs(), _is_over()]}
     return [
         # Matches all ids, so that the server uses the index on `_id`.
-        {"$match": visible({"_id": {"$gte": ""}})},
+        {"$match": {"_id": {"$gte": ""}}},
         {"$project": {**dict.fromkeys(own, 1), "is_budget": {"$literal": True}}},
-        joined("ad_leases", "amount"),
-        joined("ad_counters", "spend"),
+        joined("ads.leases", "amount"),
+        joined("ads.counters", "spend"),
         {"$group": {"_id": "$_id", **group}},
+        # guard: a budget without a total is reported
         {"$match": {"is_budget": True, "$expr": wrong}},
     ]
 
@@ -229,7 +257,7 @@ def _is_over() -> Document:
 
 WRONG_SUMS = Pipeline(
     "ads.wrong-sums",
-    "ad_budgets",
+    "ads.budgets",
     stages=_sums,
     routing="broadcast",
     reason="checks every budget",
@@ -237,7 +265,7 @@ WRONG_SUMS = Pipeline(
 
 
 def _without_campaign() -> list[Document]:
-    campaign = {"from": "ad_campaigns", "localField": "campaign_id", "foreignField": "_id", "as": "campaign"}
+    campaign = {"from": "ads.campaigns", "localField": "campaign_id", "foreignField": "_id", "as": "campaign"}
     return [
         {"$match": {"campaign_id": {"$gte": ""}}},
         {"$lookup": campaign},
@@ -248,7 +276,7 @@ def _without_campaign() -> list[Document]:
 
 LOST_PLACEMENTS = Pipeline(
     "ads.lost-placements",
-    "ad_placements",
+    "ads.placements",
     stages=_without_campaign,
     routing="broadcast",
     reason="checks every placement",

@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from squinney.ads import queries
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Check, Problem, problems, read_findings, repair_problems
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import Transactions, drop_orphans, find_orphans, find_stuck
-
-MARKED_COLLECTIONS = ["ad_campaigns", "ad_budgets"]
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
@@ -20,22 +18,19 @@ def find_problems(db: Db) -> Iterator[Problem]:
     Raises: `SnapshotTooOld`.
     """
     db = pinned(db)
-    yield from find_stuck(db)
     yield from problems(db, CHECKS)
-    yield from find_orphans(db, MARKED_COLLECTIONS)
 
 
+@operation(None)
 def repair(db: Db) -> Counter[str]:
-    """Settle unfinished runs. Set `spent` to the sum of the counters, and `committed` to `spent` plus the leases.
+    """Set `spent` to the sum of the counters, and `committed` to `spent` plus the leases.
 
     Atomic: each budget separately, and only if it has not changed since it was found.
     After a crash: some budgets are repaired; run it again.
     Raises: `Unavailable`, as `find_problems` does.
     """
     db = pinned(db)
-    done = Transactions(db).recover()
-    done += drop_orphans(db, MARKED_COLLECTIONS)
-    return +(done + repair_problems(db, CHECKS))
+    return +repair_problems(db, CHECKS)
 
 
 def _budgets(is_wrong: Callable[[Document], bool]) -> Callable[[Db], Iterator[Document]]:
@@ -45,7 +40,7 @@ def _budgets(is_wrong: Callable[[Document], bool]) -> Callable[[Db], Iterator[Do
 def _set(db: Db, budget: Document) -> int:
     unchanged = {name: budget[name] for name in ("_id", "spent", "committed")}
     right = {"spent": budget["spend"], "committed": budget["spend"] + budget["amount"]}
-    return db["ad_budgets"].update_one(unchanged, {"$set": right}).modified_count
+    return db["ads.budgets"].update_one(unchanged, {"$set": right}).modified_count
 
 
 CHECKS = [
@@ -55,7 +50,7 @@ CHECKS = [
         "campaign {_id} has {spent} spent, but its counters add up to {spend}",
         repair=_set,
         counted_as="budgets set",
-        collection="ad_budgets",
+        collection="ads.budgets",
     ),
     Check(
         "wrong-commitment",
@@ -63,18 +58,18 @@ CHECKS = [
         "campaign {_id} has {committed} committed, but {spent} spent and {amount} leased",
         repair=_set,
         counted_as="budgets set",
-        collection="ad_budgets",
+        collection="ads.budgets",
     ),
     Check(
         "over-budget",
         _budgets(lambda budget: budget["total"] is None or budget["committed"] > budget["total"]),
         "campaign {_id} has {committed} committed, more than its total of {total}",
-        collection="ad_budgets",
+        collection="ads.budgets",
     ),
     Check(
         "lost-placement",
         lambda db: read_findings(db, queries.LOST_PLACEMENTS),
         "an ad in a zone belongs to {campaign_id}, but there is no such campaign",
-        collection="ad_placements",
+        collection="ads.placements",
     ),
 ]

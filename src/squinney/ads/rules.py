@@ -9,22 +9,25 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from squinney import checks
-from squinney.ads.documents import MOST_BID, MOST_BUDGET, MOST_CAP, THOUSAND, Budget, Cap, Pricing
+from squinney.ads.documents import MAX_BID, MAX_BUDGET, MAX_CAP, THOUSAND, Budget, Cap, Pricing
 from squinney.errors import Invalid
 
 CURRENCY = r"[A-Z]{3}"
 MODELS = ("cpm", "cpc")
 CREATIVES: dict[str, tuple[str, ...]] = {"text": ("title", "text"), "image": ("image", "alt")}
-MOST_KEYWORDS = 50
-MOST_SITES = 1_000
+# What a creative may declare for OpenRTB, under the names of its bid: a pattern for texts, none for numbers
+DECLARATIONS = {"cat": r"[A-Za-z0-9_-]+", "attr": "", "adomain": r"[a-z0-9-]+(\.[a-z0-9-]+)*"}
+MAX_DECLARED = 50
+MAX_KEYWORDS = 50
+MAX_SITES = 1_000
 # A click rate is estimated as if a thousand impressions with two clicks had come before.
 PRIOR_CLICKS = 2
 PRIOR_IMPRESSIONS = 1_000
 SHARE_OF_REST = 16  # a lease is at most a sixteenth of what is left
-MOST_SERVES_A_LEASE = 5_000
+MAX_SERVES_PER_LEASE = 5_000
 BURST_SECONDS = 3_600
 DAY_SECONDS = 86_400
-_LOGARITHMS = [math.log(1.1 + matches) for matches in range(MOST_KEYWORDS + 1)]
+_LOGARITHMS = [math.log(1.1 + matches) for matches in range(MAX_KEYWORDS + 1)]
 
 
 # ---- input ----
@@ -50,17 +53,17 @@ def pricing(value: Any) -> Pricing:
     """Check the pricing of a campaign."""
     given = fields(value, "pricing", ("model", "bid"))
     model = _one_of(given.get("model"), "pricing.model", MODELS)
-    return {"model": model, "bid": checks.integer(given.get("bid"), "pricing.bid", least=1, most=MOST_BID)}
+    return {"model": model, "bid": checks.integer(given.get("bid"), "pricing.bid", minimum=1, maximum=MAX_BID)}
 
 
 def budget(value: Any) -> Budget:
     """Check the budget of a campaign."""
     given = fields(value, "budget", ("total", "daily", "currency", "pacing"))
-    total = checks.integer(given.get("total"), "budget.total", least=1, most=MOST_BUDGET)
+    total = checks.integer(given.get("total"), "budget.total", minimum=1, maximum=MAX_BUDGET)
     daily = given.get("daily")
     if daily is not None:
-        checks.integer(daily, "budget.daily", least=1, most=MOST_BUDGET)
-    currency = checks.text(given.get("currency", "EUR"), "budget.currency", most=3, pattern=CURRENCY)
+        checks.integer(daily, "budget.daily", minimum=1, maximum=MAX_BUDGET)
+    currency = checks.text(given.get("currency", "EUR"), "budget.currency", max_length=3, pattern=CURRENCY)
     pacing = _one_of(given.get("pacing", "asap"), "budget.pacing", ("asap", "even"))
     return {"total": total, "daily": daily, "currency": currency, "pacing": pacing}
 
@@ -70,18 +73,18 @@ def cap(value: Any, field: str = "cap") -> Cap | None:
     if value is None:
         return None
     given = fields(value, field, ("impressions", "per_seconds"))
-    most = checks.integer(given.get("impressions"), f"{field}.impressions", least=1, most=MOST_CAP)
-    span = checks.integer(given.get("per_seconds"), f"{field}.per_seconds", least=1, most=90 * DAY_SECONDS)
-    return {"impressions": most, "per_seconds": span}
+    impressions = checks.integer(given.get("impressions"), f"{field}.impressions", minimum=1, maximum=MAX_CAP)
+    span = checks.integer(given.get("per_seconds"), f"{field}.per_seconds", minimum=1, maximum=90 * DAY_SECONDS)
+    return {"impressions": impressions, "per_seconds": span}
 
 
-def keywords(value: Any, field: str = "keywords", *, most: int = MOST_KEYWORDS) -> list[str]:
+def keywords(value: Any, field: str = "keywords", *, max_words: int = MAX_KEYWORDS) -> list[str]:
     """Check keywords and normalize them: lower case, no surrounding blanks, no duplicates."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise Invalid(f"{field} must be a list of words", field=field)
-    words = [checks.text(word, field, least=1, most=100).strip().casefold() for word in value]
-    if len(words) > most:
-        raise Invalid(f"{field} must have at most {most} words", field=field, limit=most)
+    words = [checks.text(word, field, min_length=1, max_length=100).strip().casefold() for word in value]
+    if len(words) > max_words:
+        raise Invalid(f"{field} must have at most {max_words} words", field=field, limit=max_words)
     return list(dict.fromkeys(word for word in words if word))
 
 
@@ -93,8 +96,8 @@ def targeting(value: Any) -> dict[str, list[str]]:
         checked["keywords"] = keywords(given["keywords"], "targeting.keywords")
     if given.get("sites"):
         sites = given["sites"]
-        if not isinstance(sites, list | tuple) or len(sites) > MOST_SITES:
-            raise Invalid(f"targeting.sites must be a list of at most {MOST_SITES} sites", field="targeting.sites")
+        if not isinstance(sites, list | tuple) or len(sites) > MAX_SITES:
+            raise Invalid(f"targeting.sites must be a list of at most {MAX_SITES} sites", field="targeting.sites")
         checked["sites"] = [checks.identifier(site, "targeting.sites") for site in sites]
     return checked
 
@@ -106,17 +109,36 @@ def moment(value: Any, field: str) -> datetime | None:
 
 def creative(value: Any) -> dict[str, Any]:
     """Check a creative: text or an image, and the URL of a click. Markup is never accepted."""
-    given = fields(value, "creative", ("kind", "url", "width", "height", *sum(CREATIVES.values(), ())))
+    known = ("kind", "url", "width", "height", *DECLARATIONS, *sum(CREATIVES.values(), ()))
+    given = fields(value, "creative", known)
     kind = _one_of(given.get("kind"), "creative.kind", tuple(CREATIVES))
     checked: dict[str, Any] = {"kind": kind, "url": address(given.get("url"), "creative.url")}
     for name in CREATIVES[kind]:
         if name == "image":
             checked[name] = address(given.get(name), "creative.image")
         else:
-            checked[name] = checks.text(given.get(name, ""), f"creative.{name}", most=500)
+            checked[name] = checks.text(given.get(name, ""), f"creative.{name}", max_length=500)
     for name in ("width", "height"):
         if given.get(name) is not None:
-            checked[name] = checks.integer(given[name], f"creative.{name}", least=1, most=10_000)
+            checked[name] = checks.integer(given[name], f"creative.{name}", minimum=1, maximum=10_000)
+    return checked | _declarations(given)
+
+
+def _declarations(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Check what a creative declares for bids: content categories, creative attributes and the advertiser's domains."""
+    checked: dict[str, Any] = {}
+    for name in DECLARATIONS:
+        values, field = given.get(name), f"creative.{name}"
+        if values is None:
+            continue
+        if not isinstance(values, list | tuple) or len(values) > MAX_DECLARED:
+            raise Invalid(f"{field} must be a list of at most {MAX_DECLARED} entries", field=field, limit=MAX_DECLARED)
+        if name == "attr":
+            checked[name] = [checks.integer(value, field, minimum=1, maximum=10_000) for value in values]
+        else:
+            checked[name] = [
+                checks.text(value, field, min_length=1, max_length=200, pattern=DECLARATIONS[name]) for value in values
+            ]
     return checked
 
 
@@ -124,7 +146,7 @@ def address(value: Any, field: str) -> str:
     """Check a web URL or a path of this site. URLs that can run code, such as `javascript:`, are refused."""
     like = "a URL that begins with https://, http:// or one slash"
     pattern = r"(https?://[^\s/\\@?#][^\s\\]*|/(?![/\\])[^\s\\]*)"
-    checked = checks.text(value, field, least=1, most=2_000, pattern=pattern, like=like)
+    checked = checks.text(value, field, min_length=1, max_length=2_000, pattern=pattern, like=like)
     if re.search(r"[\x00-\x20\x7f]", checked):
         raise Invalid(f"{field} must be {like}", field=field)
     return checked
@@ -171,7 +193,7 @@ def lease_amount(left: int, price: int) -> int:
     """Return how much to lease of what is left: a share of it, for a limited number of serves but at least one."""
     if left < price:
         return 0
-    return max(price, min(left // SHARE_OF_REST, price * MOST_SERVES_A_LEASE))
+    return max(price, min(left // SHARE_OF_REST, price * MAX_SERVES_PER_LEASE))
 
 
 # ---- caps ----

@@ -23,6 +23,6 @@ SYSTEM = System(
     find_problems=find_problems,
     repair=repair,
     demo=demo,
-    figures=counts_of({"campaigns": "ad_campaigns", "ads in zones": "ad_placements"}),
+    figures=counts_of({"campaigns": "ads.campaigns", "ads in zones": "ads.placements"}),
     proof=Proof.of(proof),
 )

@@ -1,5 +1,9 @@
 """The errors that analytics raises."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from squinney.errors import Conflict, Invalid, NotFound
 
 
@@ -9,6 +13,14 @@ class UnknownFormat(Invalid):
 
 class NotALog(Invalid):
     """The file is not text."""
+
+
+class NotUnderstood(Invalid):
+    """Every line of the log was rejected; `imported` is the result of the import, an `Imported`."""
+
+    def __init__(self, message: str, imported: Any, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.imported = imported
 
 
 class UnknownSource(NotFound):

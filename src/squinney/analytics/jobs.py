@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
-from squinney.analytics.events.retention import Retention
+from squinney.analytics.events.pages import pack
+from squinney.analytics.reports.days import update_reports
+from squinney.analytics.retention import Retention
 from squinney.analytics.rollups.rollups import Rollups
 from squinney.analytics.visits.sessions import Sessions
 from squinney.errors import Conflict, Invalid
@@ -35,10 +37,12 @@ def roll_up(db: Db) -> Counter[str]:
 
 JOBS = [
     Job("roll-up-events", every_seconds=30, run=roll_up, what="updates roll-ups with the events that have arrived"),
+    Job("compute-reports", every_seconds=30, run=update_reports, what="computes the days of reports with new events"),
+    Job("pack-events", every_seconds=300, run=pack, what="packs the small pages of each hour into large ones"),
     Job(
         "retain-events",
         every_seconds=60,
         run=lambda db: Retention(db).apply(),
-        what="moves events into the collections of the retention policy, and drops those that are too old",
+        what="deletes the events that are older than the retention policy keeps",
     ),
 ]

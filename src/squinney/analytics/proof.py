@@ -9,15 +9,14 @@ from datetime import UTC, datetime, timedelta
 
 from squinney.analytics.events.documents import Import
 from squinney.analytics.events.imports import import_stream
+from squinney.analytics.events.lines import Options
 from squinney.analytics.events.log import EventLog
-from squinney.analytics.events.partitions import EventPartitions
-from squinney.analytics.events.storing import Options
+from squinney.analytics.events.pages import events_of, pack
 from squinney.analytics.hits.feed import feed_hits
 from squinney.analytics.repair import find_problems
 from squinney.analytics.rollups.rollups import Rollups
 from squinney.errors import Conflict
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode
 
 LINES = 400
 SITE = "proof"
@@ -42,13 +41,15 @@ def generated_log(name: str) -> bytes:
     return "".join(lines).encode()
 
 
-def work(db: Db, mode: Mode, seed: int) -> None:
-    """Import one log after another, count its hits and sometimes run the roll-up, until the process is killed."""
+def work(db: Db, seed: int) -> None:
+    """Import one log after another, count its hits, and sometimes roll up and pack, until the process is killed."""
     rng = random.Random(seed)
     while True:
         _import(db, f"{seed}-{rng.getrandbits(32)}")
         if rng.random() < 0.2:
             _rollups(db).run()
+        if rng.random() < 0.2:
+            pack(db)
 
 
 def _import(db: Db, name: str) -> None:
@@ -57,7 +58,7 @@ def _import(db: Db, name: str) -> None:
 
     options = Options(name=name, title=name, site=SITE, chunk_bytes=4_096)
     try:
-        import_stream(EventPartitions(db), io.BytesIO(generated_log(name)), options, after_checkpoint=count)
+        import_stream(db, io.BytesIO(generated_log(name)), options, after_checkpoint=count)
     except Conflict:  # another worker imports the same log
         return
 
@@ -69,10 +70,10 @@ def _rollups(db: Db) -> Rollups:
 def settle(db: Db) -> Counter[str]:
     """Do what an operator and the background job would: finish interrupted imports and run the roll-up."""
     done: Counter[str] = Counter()
-    for source in list(db["imports"].find({"state": {"$ne": "done"}})):
+    for source in list(db["analytics.imports"].find({"state": {"$ne": "done"}})):
         _import(db, source["name"])
         done["imports finished"] += 1
-    for source in list(db["imports"].find({"$expr": {"$ne": ["$offset", {"$ifNull": ["$hits_offset", 0]}]}})):
+    for source in list(db["analytics.imports"].find({"$expr": {"$ne": ["$offset", {"$ifNull": ["$hits_offset", 0]}]}})):
         feed_hits(db, source["_id"])
         done["hits fed"] += 1
     _rollups(db).run()
@@ -81,14 +82,18 @@ def settle(db: Db) -> Counter[str]:
 
 def progress(db: Db) -> int:
     """Return the number of lines stored so far."""
-    stored = db["imports"].aggregate([{"$group": {"_id": None, "stored": {"$sum": "$stored"}}}])
+    stored = db["analytics.imports"].aggregate([{"$group": {"_id": None, "stored": {"$sum": "$stored"}}}])
     return sum(row["stored"] for row in stored)
 
 
 def check(db: Db) -> dict[str, str]:
     """Return each promise with what breaks it, or an empty string where it holds."""
-    imports = list(db["imports"].find())
-    events = Counter((event["time"].replace(second=0), event["path"]) for event in db["events"].find())
+    imports = list(db["analytics.imports"].find())
+    events = Counter(
+        (event["time"].replace(second=0), event["path"])
+        for page in db["analytics.events"].find()
+        for event in events_of(page)
+    )
     wrong = [one["name"] for one in imports if (one["stored"], one["rejected"]) != (LINES, LINES // 50)]
     missing = len(imports) * LINES - events.total()
     problems = [str(problem) for problem in find_problems(db)]
@@ -103,7 +108,7 @@ def check(db: Db) -> dict[str, str]:
 
 def _hits(db: Db) -> Counter[tuple[datetime, str]]:
     found: Counter[tuple[datetime, str]] = Counter()
-    for day in db["hits.daily"].find():
+    for day in db["analytics.hits_daily"].find():
         for hour, minutes in day["minute"].items():
             for minute, count in minutes.items():
                 at = day["metadata"]["date"] + timedelta(hours=int(hour), minutes=int(minute))

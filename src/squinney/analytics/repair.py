@@ -14,6 +14,7 @@ from squinney.analytics.hits.documents import DAILY_HITS, MONTHLY_HITS
 from squinney.analytics.hits.increments import filter_for, transact
 from squinney.analytics.rollups.rollups import Rollups
 from squinney.analytics.rollups.verify import verify
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Check, Problem, problems, repair_problems
 from squinney.mongo.schema import Db, Document
@@ -29,6 +30,7 @@ def find_problems(db: Db) -> Iterator[Problem]:
     yield from verify(db)
 
 
+@operation(None)
 def repair(db: Db) -> Counter[str]:
     """Set days to the sum of their minutes, months to the sum of their days, and rebuild roll-ups that differ.
 
@@ -80,9 +82,9 @@ CHECKS = [  # days first, because months are computed from days
     ),
     Check(
         "hits-ahead",
-        lambda db: db["imports"].find({"$expr": {"$gt": ["$hits_offset", "$offset"]}}),
+        lambda db: db["analytics.imports"].find({"$expr": {"$gt": ["$hits_offset", "$offset"]}}),
         "{name} has hits for lines that are not imported",
-        collection="imports",
+        collection="analytics.imports",
     ),
 ]
 

@@ -9,14 +9,15 @@ from typing import Any
 
 from squinney import checks
 from squinney.analytics.calendar import EARLIEST, LATEST
-from squinney.analytics.events.documents import LONGEST_TEXT
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
 TEXT_FIELDS = {"site", "host", "user", "method", "path", "query", "protocol", "referer", "user_agent", "request"}
 NUMBER_FIELDS = {"status", "bytes"}
-RESERVED_FIELDS = {"_id", "arrived", "ssk"}
-MOST_EXTRAS = 50
+RESERVED_FIELDS = {"_id", "arrived"}
+MAX_EXTRAS = 50
+MAX_TEXT_LENGTH = 16_384
+MAX_SITE_LENGTH = 1_024
 
 
 def checked_event(event: Any) -> Document:
@@ -30,11 +31,13 @@ def checked_event(event: Any) -> Document:
     if reserved := RESERVED_FIELDS & event.keys():
         raise Invalid(f"{min(reserved)} is set by the event log", field=min(reserved))
     extras = event.keys() - TEXT_FIELDS - NUMBER_FIELDS - {"time"}
-    if len(extras) > MOST_EXTRAS:
-        raise Invalid(f"an event may have at most {MOST_EXTRAS} custom fields", field="event", limit=MOST_EXTRAS)
+    if len(extras) > MAX_EXTRAS:
+        raise Invalid(f"an event may have at most {MAX_EXTRAS} custom fields", field="event", limit=MAX_EXTRAS)
     checked: Document = {"time": checked_moment(event.get("time"), "time")}
-    checked.update({name: checks.text(event[name], name, most=LONGEST_TEXT) for name in TEXT_FIELDS & event.keys()})
-    checked.update({name: checks.integer(event[name], name, least=0) for name in NUMBER_FIELDS & event.keys()})
+    checked.update(
+        {name: checks.text(event[name], name, max_length=MAX_TEXT_LENGTH) for name in TEXT_FIELDS & event.keys()}
+    )
+    checked.update({name: checks.integer(event[name], name, minimum=0) for name in NUMBER_FIELDS & event.keys()})
     checked.update({checks.field_name(name, "event"): _scalar(event[name], name) for name in extras})
     return checked
 
@@ -68,7 +71,7 @@ def checked_open_range(start: Any, end: Any) -> tuple[datetime, datetime]:
 
 def _scalar(value: Any, field: str) -> Any:
     if isinstance(value, str):
-        return checks.text(value, field, most=LONGEST_TEXT)
+        return checks.text(value, field, max_length=MAX_TEXT_LENGTH)
     if isinstance(value, datetime):
         return checks.time(value, field)
     if isinstance(value, float) and not math.isfinite(value):
@@ -76,3 +79,8 @@ def _scalar(value: Any, field: str) -> Any:
     if value is None or isinstance(value, bool | float):
         return value
     return checks.integer(value, field)
+
+
+def within(start: datetime, end: datetime) -> Document:
+    """Return the condition for times from `start` (included) to `end` (excluded)."""
+    return {"$gte": start, "$lt": end}

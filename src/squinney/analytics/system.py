@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from squinney import analytics
 from squinney.analytics import proof
+from squinney.analytics.migration import migrations
 from squinney.system import Proof, System
 
 SYSTEM = System(
@@ -19,4 +20,5 @@ SYSTEM = System(
     demo=analytics.demo,
     figures=analytics.figures,
     proof=Proof.of(proof),
+    migrations=migrations,
 )

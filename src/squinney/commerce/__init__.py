@@ -2,8 +2,7 @@
 
 from squinney.commerce.carts import queries as cart_queries
 from squinney.commerce.carts.carts import Carts
-from squinney.commerce.carts.documents import CART_COLLECTIONS, STOCK_COLLECTIONS
-from squinney.commerce.carts.inventory import Inventory
+from squinney.commerce.carts.documents import CART_COLLECTIONS
 from squinney.commerce.catalog import queries as catalog_queries
 from squinney.commerce.catalog import search
 from squinney.commerce.catalog.catalog import Catalog
@@ -18,15 +17,16 @@ from squinney.commerce.errors import (
     CartEmpty,
     CartLimit,
     CategoryNotEmpty,
+    CheckoutRunning,
     DepthLimit,
     InadequateInventory,
     OrderFixed,
     OrderLimit,
     PaymentDeclined,
+    PaymentNeedsAction,
     PaymentRefunded,
     PaymentUnsettled,
     ProductReserved,
-    SlugTaken,
     UnknownCart,
     UnknownCategory,
     UnknownLine,
@@ -35,20 +35,43 @@ from squinney.commerce.errors import (
     UnknownProduct,
     WrongCurrency,
 )
+from squinney.commerce.inventory import queries as stock_queries
+from squinney.commerce.inventory.documents import STOCK_COLLECTIONS
+from squinney.commerce.inventory.inventory import Inventory
 from squinney.commerce.jobs import JOBS, gateway_for
 from squinney.commerce.orders import queries as order_queries
-from squinney.commerce.orders.documents import ORDER_COLLECTIONS, TEST_GATEWAY
+from squinney.commerce.orders.documents import ORDER_COLLECTIONS
 from squinney.commerce.orders.orders import Orders
-from squinney.commerce.orders.payments import Attempt, Charge, PaymentGateway, TestGateway
+from squinney.commerce.payments import queries as payment_queries
+from squinney.commerce.payments.direct import Moved
+from squinney.commerce.payments.documents import PAYMENTS, Payment
+from squinney.commerce.payments.gateway import Attempt, Charge, PaymentGateway
+from squinney.commerce.payments.test_gateway import TEST_CHARGES, TestGateway
+from squinney.commerce.pictures import queries as picture_queries
+from squinney.commerce.pictures.documents import PICTURES, Picture
+from squinney.commerce.pictures.pictures import Pictures
 from squinney.commerce.repair import find_problems, repair
+from squinney.errors import SlugTaken
 
-COLLECTIONS = [PRODUCTS, *CATEGORY_COLLECTIONS, *STOCK_COLLECTIONS, *CART_COLLECTIONS, *ORDER_COLLECTIONS, TEST_GATEWAY]
+COLLECTIONS = [
+    PRODUCTS,
+    PICTURES,
+    *CATEGORY_COLLECTIONS,
+    *STOCK_COLLECTIONS,
+    *CART_COLLECTIONS,
+    PAYMENTS,
+    *ORDER_COLLECTIONS,
+    TEST_CHARGES,
+]
 QUERIES = [
     *cart_queries.QUERIES,
+    *stock_queries.QUERIES,
+    *payment_queries.QUERIES,
     *order_queries.QUERIES,
     *category_queries.QUERIES,
     *catalog_queries.QUERIES,
     *search.QUERIES,
+    *picture_queries.QUERIES,
 ]
 
 __all__ = [
@@ -64,17 +87,23 @@ __all__ = [
     "Categories",
     "CategoryNotEmpty",
     "Charge",
+    "CheckoutRunning",
     "DepthLimit",
     "FacetCache",
     "InadequateInventory",
     "Inventory",
+    "Moved",
     "OrderFixed",
     "OrderLimit",
     "Orders",
+    "Payment",
     "PaymentDeclined",
     "PaymentGateway",
+    "PaymentNeedsAction",
     "PaymentRefunded",
     "PaymentUnsettled",
+    "Picture",
+    "Pictures",
     "ProductReserved",
     "SlugTaken",
     "TestGateway",

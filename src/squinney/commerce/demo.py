@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from squinney.commerce.carts.inventory import Inventory
 from squinney.commerce.catalog.catalog import Catalog
 from squinney.commerce.categories.categories import Categories
+from squinney.commerce.inventory.inventory import Inventory
 from squinney.errors import NotFound
 from squinney.mongo.schema import Db
 from squinney.transactions import AlreadyExists, Key

@@ -39,6 +39,10 @@ class CartEmpty(Conflict):
     """The cart has no lines, so there is nothing to pay for."""
 
 
+class CheckoutRunning(Conflict):
+    """Another checkout of the cart is running."""
+
+
 class WrongCurrency(Conflict):
     """The price is not in the currency of the cart or order."""
 
@@ -47,12 +51,16 @@ class PaymentDeclined(Conflict):
     """The payment provider declined the charge; the cart is active again."""
 
 
+class PaymentNeedsAction(Conflict):
+    """The buyer would have to confirm the payment, which the shop cannot ask for; the cart is active again."""
+
+
 class PaymentRefunded(Conflict):
-    """The goods were no longer available when the payment succeeded, so it was refunded."""
+    """The goods were no longer available when the payment succeeded, or a further step was refused: it was refunded."""
 
 
 class PaymentUnsettled(Unavailable):
-    """The payment provider did not respond; the attempt stays open until `settle_payments` learns its outcome."""
+    """The payment provider has not reported an outcome; the attempt stays open until `settle_payments` learns it."""
 
 
 class ProductReserved(Conflict):
@@ -65,12 +73,6 @@ class OrderFixed(Conflict):
 
 class CategoryNotEmpty(Conflict):
     """The category has children."""
-
-
-class SlugTaken(Conflict):
-    """Another category has this slug."""
-
-    code = "category-slug-taken"
 
 
 class CartLimit(LimitReached):

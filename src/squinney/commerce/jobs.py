@@ -6,7 +6,9 @@ import os
 from collections.abc import Mapping
 
 from squinney.commerce.carts.carts import Carts
-from squinney.commerce.orders.payments import PaymentGateway, TestGateway
+from squinney.commerce.payments.gateway import PaymentGateway
+from squinney.commerce.payments.test_gateway import TestGateway
+from squinney.commerce.pictures.pictures import Pictures
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 from squinney.patterns.jobs import Job
@@ -18,10 +20,13 @@ STALLED_SECONDS = 60
 
 
 def gateway_for(db: Db, environment: Mapping[str, str] = os.environ) -> PaymentGateway:
-    """Return the Stripe gateway if `SQUINNEY_STRIPE_KEY` is set, else the test gateway, which moves no money."""
+    """Return the Stripe gateway if `SQUINNEY_STRIPE_KEY` is set, else the test gateway; neither moves money.
+
+    Raises: `Invalid` if the key is not a Stripe test key.
+    """
     if key := environment.get(STRIPE_KEY):
         # Imported here, because the package `stripe` is an optional dependency.
-        from squinney.commerce.orders.stripe_gateway import StripeGateway
+        from squinney.commerce.payments.stripe_gateway import StripeGateway
 
         return StripeGateway(key)
     return TestGateway(db)
@@ -33,6 +38,7 @@ def keep_seconds_for(environment: Mapping[str, str] = os.environ) -> int:
     Raises: `Invalid`.
     """
     days = environment.get(KEEP_CARTS_DAYS) or "90"
+    # guard: expired carts are kept for at least a week
     if not (days.isascii() and days.isdigit() and len(days) <= 5 and 7 <= int(days) <= 36_500):
         raise Invalid(f"{KEEP_CARTS_DAYS} must be a whole number from 7 to 36500", field=KEEP_CARTS_DAYS)
     return int(days) * 86_400
@@ -62,5 +68,11 @@ JOBS = [
         every_seconds=3_600,
         run=lambda db: Carts(db, payments=gateway_for(db)).forget_carts(keep_seconds_for()),
         what="deletes carts that expired long ago, with their payment attempts",
+    ),
+    Job(
+        "forget-pictures",
+        every_seconds=3_600,
+        run=lambda db: Pictures(db).forget_lost(),
+        what="deletes the pictures of products that were removed",
     ),
 ]

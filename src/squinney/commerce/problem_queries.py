@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from squinney.commerce.carts.queries import KEEPING_RESERVATIONS
 from squinney.commerce.documents import CART, COUNTS, LINE, ORDER, STOCK
+from squinney.commerce.inventory.queries import KEEPING_RESERVATIONS
 from squinney.mongo.queries import problem_query
 from squinney.mongo.schema import Document
 from squinney.mongo.shapes import mismatches
-from squinney.transactions import UNLOCKED, visible
 
 STALLED_SECONDS = 15 * 60  # the job `settle-payments` has asked the provider sixty times by then
 
@@ -28,8 +27,8 @@ def _undamaged(damaged: Document) -> Document:
 
 
 def _lookup(collection: str, local: str, foreign: str, stages: list[Document], name: str) -> Document:
-    """Return a lookup of the visible documents of `collection` whose field `foreign` equals the expression `local`."""
-    match: Document = {"$match": {"$expr": {"$eq": [f"${foreign}", "$$local"]}, "txn_stub": None}}
+    """Return a lookup of the documents of `collection` whose field `foreign` equals the expression `local`."""
+    match: Document = {"$match": {"$expr": {"$eq": [f"${foreign}", "$$local"]}}}
     return {"$lookup": {"from": collection, "let": {"local": local}, "pipeline": [match, *stages], "as": name}}
 
 
@@ -40,9 +39,11 @@ def _wrong_stock(damaged: bool) -> list[Document]:
     differing: list[Document] = [{"$ne": [f"${name}", f"$expected.{name}"]} for name in COUNTS]
     negative: Document = {"$lt": [{"$min": ["$qty", "$carted", "$sold"]}, 0]}
     return [
-        {"$match": {**UNLOCKED, **(DAMAGED_STOCK if damaged else _undamaged(DAMAGED_STOCK))}},
-        _lookup("movements", "$_id", "sku", [{"$group": {"_id": None, **moved}}], "moved"),
-        _lookup("reservations", "$_id", "_id.sku", [{"$group": {"_id": None, "qty": {"$sum": "$qty"}}}], "reserved"),
+        {"$match": DAMAGED_STOCK if damaged else _undamaged(DAMAGED_STOCK)},
+        _lookup("commerce.movements", "$_id", "sku", [{"$group": {"_id": None, **moved}}], "moved"),
+        _lookup(
+            "commerce.reservations", "$_id", "_id.sku", [{"$group": {"_id": None, "qty": {"$sum": "$qty"}}}], "reserved"
+        ),
         {"$set": {"expected": _expected_counts()}},
         *([] if damaged else [{"$match": {"$expr": {"$or": [*differing, negative]}}}]),
     ]
@@ -63,8 +64,7 @@ def _stray_reservations(sold: bool) -> list[Document]:
     """Find reservations of completed carts (`sold`), or of carts that are missing or expired."""
     status: Document = {"$eq": "complete"} if sold else {"$nin": KEEPING_RESERVATIONS}
     return [
-        {"$match": UNLOCKED},
-        _lookup("carts", "$_id.cart", "_id", [{"$project": {"status": 1}}], "cart"),
+        _lookup("commerce.carts", "$_id.cart", "_id", [{"$project": {"status": 1}}], "cart"),
         {"$match": {"cart.status": status}},
     ]
 
@@ -72,13 +72,10 @@ def _stray_reservations(sold: bool) -> list[Document]:
 def _unlike_reservations() -> list[Document]:
     # A pair, because MongoDB 6.0 treats an object as a rename and evaluates it before the lookup.
     line = ["$$line.sku", "$$line.qty"]
-    projection: list[Document] = [
-        {"$project": {"_id": 0, "sku": "$_id.sku", "qty": 1, "marked": {"$ne": [{"$ifNull": ["$txns", []]}, []]}}}
-    ]
+    projection: list[Document] = [{"$project": {"_id": 0, "sku": "$_id.sku", "qty": 1}}]
     return [
-        {"$match": {**UNLOCKED, "status": {"$in": ["active", "pending"]}, **_undamaged(DAMAGED_CART)}},
-        _lookup("reservations", "$_id", "_id.cart", projection, "held"),
-        {"$match": {"held.marked": {"$ne": True}}},
+        {"$match": {"status": {"$in": ["active", "pending"]}, **_undamaged(DAMAGED_CART)}},
+        _lookup("commerce.reservations", "$_id", "_id.cart", projection, "held"),
         {
             "$set": {
                 "lines": {"$map": {"input": "$items", "as": "line", "in": line}},
@@ -91,9 +88,9 @@ def _unlike_reservations() -> list[Document]:
 
 def _pending_without_attempt() -> list[Document]:
     return [
-        {"$match": {**UNLOCKED, "status": "pending", **_undamaged(DAMAGED_CART)}},
+        {"$match": {"status": "pending", **_undamaged(DAMAGED_CART)}},
         {"$set": {"attempt_id": {"$concat": ["$_id", ":", {"$toString": "$attempt"}]}}},
-        _lookup("payments", "$attempt_id", "_id", [{"$project": {"state": 1}}], "payment"),
+        _lookup("commerce.payments", "$attempt_id", "_id", [{"$project": {"state": 1}}], "payment"),
         {"$match": {"payment.state": {"$ne": "started"}}},
     ]
 
@@ -103,19 +100,19 @@ def _stalled_payments(state: str) -> list[Document]:
     since = {"$ifNull": ["$refunding_at", "$at"]}
     longest_ago = {"$subtract": ["$$NOW", STALLED_SECONDS * 1_000]}
     return [
-        {"$match": {**UNLOCKED, "state": state}},
+        {"$match": {"state": state}},
         {"$set": {"since": since}},
         {"$match": {"$expr": {"$lt": ["$since", longest_ago]}}},
-        _lookup("orders", "$cart_id", "_id", [{"$project": {"status": 1}}], "order"),
+        _lookup("commerce.orders", "$cart_id", "_id", [{"$project": {"status": 1}}], "order"),
     ]
 
 
 def _paid_without_order() -> list[Document]:
     return [
-        {"$match": {**UNLOCKED, "state": "captured"}},
-        _lookup("orders", "$cart_id", "_id", [{"$project": {"payment_id": 1}}], "order"),
+        {"$match": {"state": "captured"}},
+        _lookup("commerce.orders", "$cart_id", "_id", [{"$project": {"payment_id": 1}}], "order"),
         {"$match": {"$expr": {"$ne": [{"$first": "$order.payment_id"}, "$_id"]}}},
-        _lookup("carts", "$cart_id", "_id", [{"$project": {"status": 1, "attempt": 1}}], "cart"),
+        _lookup("commerce.carts", "$cart_id", "_id", [{"$project": {"status": 1, "attempt": 1}}], "cart"),
     ]
 
 
@@ -123,16 +120,16 @@ def _order_without_payment() -> list[Document]:
     consistent: list[Any] = [["placed", "captured"], ["cancelling", "refunding"], ["cancelled", "refunded"]]
     found = ["$status", {"$first": "$payment.state"}]
     return [
-        {"$match": {**UNLOCKED, "payment_id": {"$ne": None}}},
-        _lookup("payments", "$payment_id", "_id", [{"$project": {"state": 1, "txns": 1}}], "payment"),
-        {"$match": {"payment.txns.0": {"$exists": False}, "$expr": {"$not": [{"$in": [found, consistent]}]}}},
+        {"$match": {"payment_id": {"$ne": None}}},
+        _lookup("commerce.payments", "$payment_id", "_id", [{"$project": {"state": 1}}], "payment"),
+        {"$match": {"$expr": {"$not": [{"$in": [found, consistent]}]}}},
     ]
 
 
 def _wrong_totals() -> list[Document]:
     line_total = {"$multiply": ["$$line.price", "$$line.qty"]}
     return [
-        {"$match": visible(_undamaged(DAMAGED_ORDER))},
+        {"$match": _undamaged(DAMAGED_ORDER)},
         {"$set": {"sum": {"$sum": {"$map": {"input": "$items", "as": "line", "in": line_total}}}}},
         {"$match": {"$expr": {"$ne": ["$sum", "$total"]}}},
     ]
@@ -142,7 +139,7 @@ def _unknown_categories() -> list[Document]:
     return [
         {"$unwind": "$category_ids"},
         {"$group": {"_id": "$category_ids", "products": {"$sum": 1}}},
-        {"$lookup": {"from": "categories", "localField": "_id", "foreignField": "_id", "as": "category"}},
+        {"$lookup": {"from": "commerce.categories", "localField": "_id", "foreignField": "_id", "as": "category"}},
         {"$match": {"category.0": {"$exists": False}}},
     ]
 
@@ -152,15 +149,19 @@ def _outdated_products(version: int) -> list[Document]:
     return [{"$match": {"schema_version": {"$lt": version}}}, {"$group": counted}]
 
 
-DAMAGED_CARTS = problem_query("commerce.damaged-carts", "carts", lambda: [{"$match": {**UNLOCKED, **DAMAGED_CART}}])
-DAMAGED_ORDERS = problem_query("commerce.damaged-orders", "orders", lambda: [{"$match": {**UNLOCKED, **DAMAGED_ORDER}}])
-WRONG_STOCKS = problem_query("commerce.wrong-stock", "stock", _wrong_stock, {"damaged": False})
-STRAY_RESERVATIONS = problem_query("commerce.stray-reservations", "reservations", _stray_reservations, {"sold": True})
-UNLIKE_RESERVATIONS = problem_query("commerce.unlike-reservations", "carts", _unlike_reservations)
-PENDING_WITHOUT_ATTEMPT = problem_query("commerce.pending-without-attempt", "carts", _pending_without_attempt)
-STALLED_PAYMENTS = problem_query("commerce.stalled-payments", "payments", _stalled_payments, {"state": "started"})
-PAID_WITHOUT_ORDER = problem_query("commerce.paid-without-order", "payments", _paid_without_order)
-ORDER_WITHOUT_PAYMENT = problem_query("commerce.order-without-payment", "orders", _order_without_payment)
-WRONG_TOTALS = problem_query("commerce.wrong-totals", "orders", _wrong_totals)
-UNKNOWN_CATEGORIES = problem_query("commerce.unknown-categories", "products", _unknown_categories)
-OUTDATED_PRODUCTS = problem_query("commerce.outdated-products", "products", _outdated_products, {"version": 2})
+DAMAGED_CARTS = problem_query("commerce.damaged-carts", "commerce.carts", lambda: [{"$match": DAMAGED_CART}])
+DAMAGED_ORDERS = problem_query("commerce.damaged-orders", "commerce.orders", lambda: [{"$match": DAMAGED_ORDER}])
+WRONG_STOCKS = problem_query("commerce.wrong-stock", "commerce.stock", _wrong_stock, {"damaged": False})
+STRAY_RESERVATIONS = problem_query(
+    "commerce.stray-reservations", "commerce.reservations", _stray_reservations, {"sold": True}
+)
+UNLIKE_RESERVATIONS = problem_query("commerce.unlike-reservations", "commerce.carts", _unlike_reservations)
+PENDING_WITHOUT_ATTEMPT = problem_query("commerce.pending-without-attempt", "commerce.carts", _pending_without_attempt)
+STALLED_PAYMENTS = problem_query(
+    "commerce.stalled-payments", "commerce.payments", _stalled_payments, {"state": "started"}
+)
+PAID_WITHOUT_ORDER = problem_query("commerce.paid-without-order", "commerce.payments", _paid_without_order)
+ORDER_WITHOUT_PAYMENT = problem_query("commerce.order-without-payment", "commerce.orders", _order_without_payment)
+WRONG_TOTALS = problem_query("commerce.wrong-totals", "commerce.orders", _wrong_totals)
+UNKNOWN_CATEGORIES = problem_query("commerce.unknown-categories", "commerce.products", _unknown_categories)
+OUTDATED_PRODUCTS = problem_query("commerce.outdated-products", "commerce.products", _outdated_products, {"version": 2})

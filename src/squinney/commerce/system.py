@@ -13,6 +13,7 @@ from squinney.transactions import Transactions
 
 
 def _build(db: Db, transactions: Transactions) -> dict[str, Any]:
+    # guard: an invalid SQUINNEY_KEEP_CARTS_DAYS fails at startup
     keep_seconds_for()  # an invalid setting fails at startup, not when the job first runs
     gateway = commerce.gateway_for(db)
     orders = commerce.Orders(db, payments=gateway, transactions=transactions)
@@ -22,6 +23,7 @@ def _build(db: Db, transactions: Transactions) -> dict[str, Any]:
         "facets": commerce.FacetCache(catalog),
         "categories": commerce.Categories(db),
         "inventory": commerce.Inventory(db, transactions=transactions),
+        "pictures": commerce.Pictures(db),
         "carts": commerce.Carts(db, payments=gateway, orders=orders, transactions=transactions),
         "orders": orders,
     }
@@ -38,7 +40,9 @@ SYSTEM = System(
     find_problems=commerce.find_problems,
     repair=commerce.repair,
     demo=commerce.demo,
-    figures=counts_of({"products": "products", "categories": "categories", "orders": "orders"}),
+    figures=counts_of(
+        {"products": "commerce.products", "categories": "commerce.categories", "orders": "commerce.orders"}
+    ),
     proof=Proof.of(proof),
     path="shop",
 )

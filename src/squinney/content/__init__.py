@@ -3,16 +3,15 @@
 from squinney.content.comments import queries as comment_queries
 from squinney.content.comments.comments import Comments
 from squinney.content.comments.discussions import CAPABILITIES
-from squinney.content.comments.documents import COMMENT_COLLECTIONS, Comment
+from squinney.content.comments.documents import COMMENT_COLLECTIONS
 from squinney.content.comments.moderation import Moderation
 from squinney.content.comments.people import People
 from squinney.content.demo import demo
-from squinney.content.documents import Author
+from squinney.content.documents import Author, Comment
 from squinney.content.errors import (
     BadMedia,
     DiscussionFull,
     NotEmpty,
-    SlugTaken,
     StrategyCannot,
     UnknownComment,
     UnknownNode,
@@ -20,13 +19,14 @@ from squinney.content.errors import (
 )
 from squinney.content.files import queries as file_queries
 from squinney.content.files.documents import FILE_COLLECTIONS
-from squinney.content.files.photos import Photos
+from squinney.content.leftovers import JOBS, delete_leftovers, give_up_uploads
 from squinney.content.nodes import queries as node_queries
 from squinney.content.nodes.access import ANYBODY, TRUSTED, Viewer
 from squinney.content.nodes.documents import NODE_COLLECTIONS, Access, Node, Revision
 from squinney.content.nodes.nodes import Nodes
+from squinney.content.photos.photos import Photos
 from squinney.content.repair import find_problems, repair
-from squinney.content.sweep import JOBS, sweep_removals, sweep_uploads
+from squinney.errors import SlugTaken
 from squinney.patterns.nonces import EditConflict
 
 COLLECTIONS = [*NODE_COLLECTIONS, *FILE_COLLECTIONS, *COMMENT_COLLECTIONS]
@@ -59,9 +59,9 @@ __all__ = [
     "UnknownNode",
     "UploadLost",
     "Viewer",
+    "delete_leftovers",
     "demo",
     "find_problems",
+    "give_up_uploads",
     "repair",
-    "sweep_removals",
-    "sweep_uploads",
 ]

@@ -8,12 +8,11 @@ from typing import Any
 
 from squinney.clock import utcnow
 from squinney.content.comments.comments import Comments
-from squinney.content.comments.documents import Strategy
-from squinney.content.documents import Author
-from squinney.content.errors import SlugTaken
-from squinney.content.files.photos import Photos
+from squinney.content.documents import Author, Strategy
 from squinney.content.nodes.documents import Node
 from squinney.content.nodes.nodes import Nodes
+from squinney.content.photos.photos import Photos
+from squinney.errors import SlugTaken
 from squinney.mongo.schema import Db
 from squinney.transactions import Key
 
@@ -47,7 +46,7 @@ def demo(db: Db) -> None:
     blog = _page(nodes, None, "blog", "blog", "Our blog", "What happens around here.", [])
     for slug, title, text, strategy in ENTRIES:
         entry = _page(nodes, blog, slug, "blog-entry", title, text, ["nature"] if "snow" in slug else ["life"])
-        _post_comments(Comments(db, strategy), entry)
+        _post_comments(Comments(db, strategy, only_nodes=True), entry)
     gallery = _page(nodes, None, "gallery", "gallery", "Gallery", "Three small pictures.", [])
     for slug, first, second in COLOURS:
         _photo(photos, gallery, slug, first, second)

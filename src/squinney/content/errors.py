@@ -13,10 +13,6 @@ class UnknownComment(NotFound):
     """The comment does not exist."""
 
 
-class SlugTaken(Conflict):
-    """The parent already has a child with this slug."""
-
-
 class NotEmpty(Conflict):
     """The node still has children."""
 

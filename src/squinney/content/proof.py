@@ -13,21 +13,20 @@ from typing import Any
 
 from squinney.content.comments.comments import Comments
 from squinney.content.comments.discussions import CAPABILITIES
-from squinney.content.comments.documents import Strategy
-from squinney.content.documents import Author
-from squinney.content.files.photos import Photos
+from squinney.content.documents import Author, Strategy
+from squinney.content.leftovers import give_up_uploads
 from squinney.content.nodes.documents import NODES, Node
 from squinney.content.nodes.nodes import Nodes
+from squinney.content.photos.photos import Photos
 from squinney.content.proof_checks import promises
-from squinney.content.sweep import sweep_uploads
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db, Document
 from squinney.system import Proof
-from squinney.transactions import Key, Mode
+from squinney.transactions import Key, end_abandoned
 
 EDITOR: Author = {"_id": "proof", "name": "Proof"}
 STRATEGIES: tuple[Strategy, ...] = ("separate", "embedded", "paged")
-# Many, because the documents of a worker that is killed in a native transaction stay locked until the server ends it.
+# Many, because the documents of a worker that is killed in a transaction stay blocked until that is ended.
 PAGES = 90
 PICTURES = 30
 THREADS = 3
@@ -37,18 +36,18 @@ STALLED_SECONDS = 5.0
 
 def prepare(db: Db) -> None:
     """Create two folders with pages, whose discussions use all strategies, and with photos."""
-    worker = _Worker(db, "auto", 0)
+    worker = _Worker(db, 0)
     folders = [worker.nodes.create(None, name, "folder", name, EDITOR) for name in ("left", "right")]
     for number in range(PAGES):
         node = worker.nodes.create(folders[number % 2], f"p{number}", "basic-page", "Start", EDITOR)
-        Comments(db, STRATEGIES[number % 3]).convert(node, STRATEGIES[number % 3])
+        Comments(db, STRATEGIES[number % 3], only_nodes=True).convert(node, STRATEGIES[number % 3])
     for number in range(PICTURES):
         worker.photos.upload(_picture(worker.random), folders[number % 2], f"f{number}", author=EDITOR)
 
 
-def work(db: Db, mode: Mode, seed: int) -> None:
+def work(db: Db, seed: int) -> None:
     """Edit, comment, upload, move and convert at random in a few threads, for ever."""
-    workers = [_Worker(db, mode, seed * 100 + number) for number in range(THREADS)]
+    workers = [_Worker(db, seed * 100 + number) for number in range(THREADS)]
     threads = [Thread(target=worker.work, daemon=True) for worker in workers]
     for thread in threads:
         thread.start()
@@ -59,13 +58,13 @@ def work(db: Db, mode: Mode, seed: int) -> None:
 class _Worker:
     """Performs random operations. It records each before it starts, and the result afterwards."""
 
-    def __init__(self, db: Db, mode: Mode, seed: int) -> None:
+    def __init__(self, db: Db, seed: int) -> None:
         self._db = db
         self.random = random.Random(seed)
-        transactions = Proof.transactions(db, mode)
+        transactions = Proof.transactions(db)
         self.nodes = Nodes(db, transactions=transactions)
         self.photos = Photos(db, nodes=self.nodes, transactions=transactions, chunk_bytes=CHUNK_BYTES)
-        self.comments = Comments(db, transactions=transactions)
+        self.comments = Comments(db, transactions=transactions, only_nodes=True)
         self._ids = {
             kind: [node["_id"] for node in db[NODES].find({"metadata.type": kind}, {"_id": 1})]
             for kind in ("basic-page", "photo", "folder")
@@ -167,11 +166,11 @@ def _digest(body: bytes) -> str:
 
 def settle(db: Db) -> Counter[str]:
     """Run the background jobs once; return counts."""
-    done = Proof.transactions(db, "auto").recover()
+    done = Counter({"open transactions": end_abandoned(db)})
     try:
-        done.update(sweep_uploads(db, stalled_seconds=STALLED_SECONDS))
-    except SquinneyError:  # a killed worker's native transaction still locks a document; the next call sweeps it
-        done["sweeps put off"] += 1
+        done.update(give_up_uploads(db, stalled_seconds=STALLED_SECONDS))
+    except SquinneyError:  # a killed worker's transaction still blocks a document; the next call deletes it
+        done["deletions put off"] += 1
     return done
 
 

@@ -10,16 +10,17 @@ from datetime import UTC, datetime
 from functools import partial
 
 from squinney.content.comments.comments import Comments
-from squinney.content.comments.documents import Comment
-from squinney.content.files.documents import CHUNKS, FILES, REMOVALS, UPLOADS
-from squinney.content.files.photos import Photos
+from squinney.content.documents import Comment
+from squinney.content.files.documents import CHUNKS, FILES, UPLOADS
 from squinney.content.nodes.documents import NODES, REVISIONS, WITHOUT_COMMENTS
+from squinney.content.photos.photos import Photos
+from squinney.content.removals import REMOVALS
 from squinney.content.repair import find_problems
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import all_items
 
-SETTLED_WITHIN_SECONDS = 100.0  # a killed worker's native transaction locks its documents for up to a minute
+SETTLED_WITHIN_SECONDS = 100.0  # a killed worker's transaction may hold its documents for up to a minute
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -59,7 +60,7 @@ def _expire_everything(db: Db, settle: Callable[[], object]) -> None:
             settle()
         except SquinneyError:
             pass
-        unfinished = db["transactions"].count_documents({"state": {"$in": ["new", "commit", "rollback"]}})
+        unfinished = db["squinney.keys"].count_documents({"state": {"$in": ["new", "commit", "rollback"]}})
         if not unfinished and not any(db[name].count_documents({}) for name in (UPLOADS, REMOVALS)):
             return
         time.sleep(0.3)
@@ -67,14 +68,16 @@ def _expire_everything(db: Db, settle: Callable[[], object]) -> None:
 
 def _accepts_comments(db: Db, node: Document) -> bool:
     try:
-        Comments(db).post(node["_id"], {"_id": "late", "name": "Late"}, f"after the freeze of {node['_id']}")
+        Comments(db, only_nodes=True).post(
+            node["_id"], {"_id": "late", "name": "Late"}, f"after the freeze of {node['_id']}"
+        )
     except SquinneyError:
         return False
     return True
 
 
 def _broken_histories(db: Db) -> Iterator[str]:
-    accepted = {one["nonce"]: one for one in db["intents"].find({"kind": "edit", "acknowledged": True})}
+    accepted = {intent["nonce"]: intent for intent in db["intents"].find({"kind": "edit", "acknowledged": True})}
     for node in db[NODES].find({}, WITHOUT_COMMENTS):
         kept = {one["nonce"]: one for one in db[REVISIONS].find({"node_id": node["_id"]})}
         versions = sorted(one["version"] for one in kept.values())
@@ -87,7 +90,7 @@ def _broken_histories(db: Db) -> Iterator[str]:
 
 
 def _comments(db: Db) -> Iterator[Comment]:
-    comments = Comments(db)
+    comments = Comments(db, only_nodes=True)
     for node in db[NODES].find({"metadata.discussion": {"$ne": None}}, {"_id": 1}):
         found = all_items(partial(comments.page, node["_id"], limit=200))
         yield from (comment for comment in found if not comment.get("deleted"))
@@ -95,7 +98,7 @@ def _comments(db: Db) -> Iterator[Comment]:
 
 def _lost_comments(db: Db, texts: Counter[str]) -> Iterator[str]:
     """Yield acknowledged comments that are missing, unless a worker has tried to delete them."""
-    deleted = {one["text"] for one in db["intents"].find({"kind": "delete"})}
+    deleted = {intent["text"] for intent in db["intents"].find({"kind": "delete"})}
     for posted in db["intents"].find({"kind": "post", "acknowledged": True}):
         if posted["_id"] not in texts and posted["_id"] not in deleted:
             yield str(posted["_id"])

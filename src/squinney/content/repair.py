@@ -9,19 +9,20 @@ from typing import cast
 
 from pymongo.errors import DuplicateKeyError
 
-from squinney.content.comments.documents import COMMENTS, PAGES, Strategy
-from squinney.content.files import rules as file_rules
-from squinney.content.files.documents import CHUNKS, FILES, REMOVALS, UPLOADS
-from squinney.content.nodes import queries
-from squinney.content.nodes import rules as node_rules
+from squinney.content import removals
+from squinney.content.comments.documents import COMMENTS, PAGES, SUBJECTS
+from squinney.content.documents import Strategy
+from squinney.content.files.documents import CHUNKS, FILES, UPLOADS
+from squinney.content.leftovers import give_up_uploads
+from squinney.content.nodes import queries, rules
 from squinney.content.nodes.documents import NODES, REVISIONS, WITHOUT_COMMENTS, Node
-from squinney.content.sweep import sweep_uploads
-from squinney.mongo.connect import server_now
+from squinney.content.removals import REMOVALS
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Check, Problem, problems, repair_problems
 from squinney.mongo.queries import problem_query
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import UNLOCKED, Transactions, find_stuck, visible
+from squinney.mongo.server_time import server_now
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
@@ -30,33 +31,34 @@ def find_problems(db: Db) -> Iterator[Problem]:
     Raises: `SnapshotTooOld`, `Unavailable`.
     """
     db = pinned(db)
-    yield from find_stuck(db)
     yield from problems(db, CHECKS)
 
 
+@operation(None)
 def repair(db: Db) -> Counter[str]:
-    """Recover unfinished transactions, correct counts, write missing revisions, and delete unreachable files.
+    """Correct counts, write missing revisions, and delete unreachable files.
 
     Atomic: each document separately, and only if it has not changed since it was found.
     After a crash: call it again.
     """
     db = pinned(db)
-    return +(Transactions(db).recover() + repair_problems(db, CHECKS) + sweep_uploads(db))
+    return +(repair_problems(db, CHECKS) + give_up_uploads(db))
 
 
 # ---- repairs ----
 
 
 def _set_count(name: str, field: str, db: Db, found: Document) -> int:
-    where = {"_id": found["_id"], field: found["stored"], **UNLOCKED}
+    # guard: repair sets a count only if it has not changed since it was read
+    where = {"_id": found["_id"], field: found["stored"]}
     return db[name].update_one(where, {"$set": {field: found["found"]}}).modified_count
 
 
 def _write_revision(db: Db, found: Document) -> int:
-    node = db[NODES].find_one(queries.NODE(node_id=found["_id"]), WITHOUT_COMMENTS)
+    node = queries.NODE.find_one(db, node_id=found["_id"], projection=WITHOUT_COMMENTS)
     if node is None or node["metadata"]["nonce"] != found["nonce"]:
         return 0
-    step = node_rules.revision_step(cast(Node, node), node["metadata"]["author"], node["metadata"]["updated"])
+    step = rules.revision_step(cast(Node, node), node["metadata"]["author"], node["metadata"]["updated"])
     try:
         db[REVISIONS].insert_one(dict(step.insert or {}))
     except DuplicateKeyError:
@@ -71,7 +73,7 @@ def _remove_comments(name: str, db: Db, found: Document) -> int:
 
 def _schedule_removal(db: Db, found: Document) -> int:
     """Schedule the removal of a file an hour later, not at once, so that open readers finish."""
-    step = file_rules.old_file_step(found["_id"], server_now(db))
+    step = removals.old_file_step(found["_id"], server_now(db))
     db[REMOVALS].insert_one({"_id": step.id, **(step.insert or {})})
     return 1
 
@@ -86,7 +88,7 @@ def _lookup(
     let = {f"value{number}": value for number, value in enumerate(equal.values())}
     both = [{"$eq": [f"${field}", f"$$value{number}"]} for number, field in enumerate(equal)]
     pipeline: list[Document] = [
-        {"$match": visible({"$expr": {"$and": both}, **(where or {})})},
+        {"$match": {"$expr": {"$and": both}, **(where or {})}},
         *(then or [{"$limit": 1}, {"$project": {"_id": 1}}]),
     ]
     return {"$lookup": {"from": collection, "let": let, "pipeline": pipeline, "as": "found"}}
@@ -116,8 +118,8 @@ def _check(
 
 def _dangling(code: str, what: str, field: str, collection: str) -> Check:
     """Return the check for nodes whose field refers to a missing document."""
-    stages = [
-        {"$match": visible({field: {"$ne": None}})},
+    stages: list[Document] = [
+        {"$match": {field: {"$ne": None}}},
         {"$project": {"missing": f"${field}"}},
         *_absent(collection, {"_id": "$missing"}),
     ]
@@ -135,29 +137,30 @@ def _unclaimed() -> list[Document]:
     ]
 
 
-def _wrong_comments(strategy: Strategy, *found: Document) -> Check:
+def _wrong_comments(collection: str, strategy: Strategy, *found: Document) -> Check:
     fields = {
         "stored": "$metadata.num_comments",
         "epoch": "$metadata.discussion.epoch",
         "comments": "$metadata.comments",
     }
-    stages = [
-        {"$match": {**UNLOCKED, "metadata.discussion.strategy": strategy, "metadata.discussion.frozen": None}},
+    stages: list[Document] = [
+        {"$match": {"metadata.discussion.strategy": strategy, "metadata.discussion.frozen": None}},
         {"$project": fields},
         *found,
         {"$project": {"stored": 1, "found": 1}},
         DIFFERENT,
     ]
-    message = "node {_id} counts {stored} comments, but has {found}"
-    return _check("wrong-comment-count", NODES, stages, message, partial(_set_count, NODES, "metadata.num_comments"))
+    message = "the subject {_id} counts {stored} comments, but has {found}"
+    mend = partial(_set_count, collection, "metadata.num_comments")
+    return _check("wrong-comment-count", collection, stages, message, mend)
 
 
 def _leftovers(collection: str, kind: str, what: str) -> Check:
     """Return the check for comments of an epoch that is not their node's, without a scheduled removal."""
-    stages = [
-        {"$match": visible({})},
+    stages: list[Document] = [
         {"$group": {"_id": {"node_id": "$node_id", "epoch": "$epoch"}}},
         *_absent(NODES, {"_id": "$_id.node_id", "metadata.discussion.epoch": "$_id.epoch"}),
+        *_absent(SUBJECTS, {"_id": "$_id.node_id", "metadata.discussion.epoch": "$_id.epoch"}),
         *_absent(REMOVALS, {"target_id": "$_id.node_id"}, {"kind": {"$in": [kind, "node"]}}),
     ]
     message = f"{what} of {{_id[node_id]}} with epoch {{_id[epoch]}} belong to no discussion"
@@ -166,12 +169,17 @@ def _leftovers(collection: str, kind: str, what: str) -> Check:
 
 OF_DISCUSSION = {"node_id": "$_id", "epoch": "$epoch"}
 
+FOUND: dict[Strategy, list[Document]] = {
+    "separate": [_lookup(COMMENTS, OF_DISCUSSION, COUNT, {"deleted": None}), COUNTED],
+    "embedded": [{"$set": {"found": COUNT_UNDELETED}}],
+    "paged": [_lookup(PAGES, OF_DISCUSSION, [{"$group": {"_id": None, "n": {"$sum": COUNT_UNDELETED}}}]), COUNTED],
+}
+
 CHECKS = [
     _check(
         "wrong-child-count",
         NODES,
         [
-            {"$match": UNLOCKED},
             {"$project": {"stored": "$metadata.num_children"}},
             _lookup(NODES, {"metadata.parent_id": "$_id"}, COUNT),
             COUNTED,
@@ -185,7 +193,6 @@ CHECKS = [
         "missing-revision",
         NODES,
         [
-            {"$match": UNLOCKED},
             {"$project": {"nonce": "$metadata.nonce"}},
             *_absent(REVISIONS, {"node_id": "$_id", "nonce": "$nonce"}),
         ],
@@ -207,16 +214,11 @@ CHECKS = [
         "chunks of {_id} have no file, and their removal is not scheduled",
         _schedule_removal,
     ),
-    _wrong_comments("separate", _lookup(COMMENTS, OF_DISCUSSION, COUNT, {"deleted": None}), COUNTED),
-    _wrong_comments("embedded", {"$set": {"found": COUNT_UNDELETED}}),
-    _wrong_comments(
-        "paged", _lookup(PAGES, OF_DISCUSSION, [{"$group": {"_id": None, "n": {"$sum": COUNT_UNDELETED}}}]), COUNTED
-    ),
+    *(_wrong_comments(name, strategy, *found) for name in (NODES, SUBJECTS) for strategy, found in FOUND.items()),
     _check(
         "wrong-page-count",
         PAGES,
         [
-            {"$match": UNLOCKED},
             {"$project": {"stored": "$count", "found": {"$size": {"$ifNull": ["$comments", []]}}}},
             DIFFERENT,
         ],

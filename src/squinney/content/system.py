@@ -15,13 +15,13 @@ from squinney.transactions import Transactions
 
 def _build(db: Db, transactions: Transactions) -> dict[str, Any]:
     nodes = content.Nodes(db, transactions=transactions)
-    comments = content.Comments(db, transactions=transactions)
+    comments = content.Comments(db, transactions=transactions, only_nodes=True)
     return {
         "nodes": nodes,
         "photos": content.Photos(db, nodes=nodes, transactions=transactions),
         "comments": comments,
         "moderation": content.Moderation(db, comments, nodes=nodes),
-        "people": content.People(db, comments),
+        "people": content.People(db, content.Comments(db, transactions=transactions)),
     }
 
 

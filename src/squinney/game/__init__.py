@@ -1,5 +1,6 @@
 """System 13: a role-playing world of rooms, things and characters."""
 
+from squinney.errors import TooFast
 from squinney.game.demo import demo
 from squinney.game.documents import COLLECTIONS, Character, Entry, Event, Item, Location
 from squinney.game.errors import (
@@ -12,7 +13,6 @@ from squinney.game.errors import (
     NotForSale,
     NotMadeForThat,
     OutOfReach,
-    TooFast,
     TooHeavy,
     UnknownCharacter,
     UnknownLocation,

@@ -15,17 +15,17 @@ CHARACTERS, ITEMS, LOCATIONS = "game.characters", "game.items", "game.locations"
 NAMES, EVENTS = "game.names", "game.events"
 
 # Entries in a room's list of people and in its list of things. `people` and `things` page through the others.
-MOST_LISTED = 50
-MOST_CARRIED = 200  # by one character, including everything inside containers
-MOST_IN_CONTAINER = 50
-DEEPEST = 3  # levels of containers inside containers
-MOST_SEEN = 500  # rooms on a character's map
-MOST_EXITS = 20
-MOST_GOLD = 10**12
-MOST_QTY = 10**6
-MOST_WEIGHT = 10**6
-MOST_INTRINSIC = 25
-MOST_VITAL = 10_000
+MAX_LISTED = 50
+MAX_CARRIED = 200  # by one character, including everything inside containers
+MAX_IN_CONTAINER = 50
+MAX_CONTAINER_DEPTH = 3  # levels of containers inside containers
+MAX_SEEN = 500  # rooms on a character's map
+MAX_EXITS = 20
+MAX_GOLD = 10**12
+MAX_QTY = 10**6
+MAX_WEIGHT = 10**6
+MAX_INTRINSIC = 25
+MAX_VITAL = 10_000
 WEIGHT_PER_STRENGTH = 15
 EVENT_DAYS = 2
 ACTS_PER_SAY = 5  # saying something costs more than other acts: everybody in the room has to read it
@@ -62,7 +62,8 @@ class Entry(TypedDict):
 
 class Item(TypedDict):
     """A thing, or a stack of `qty` equal things. A container has the totals of its contents: `load` (weight), `count`
-    (things directly inside) and `things` (things at any depth)."""
+    (things directly inside) and `things` (things at any depth). A container that `accepts` only things of certain names
+    is a goal of the world: with all of them in it, `completed` is what happens."""
 
     _id: str
     kind: str
@@ -75,7 +76,6 @@ class Item(TypedDict):
     qty: int
     holder: Holder
     version: int
-    txns: list[Any]
     stack: NotRequired[str]
     region: NotRequired[str]
     hands: NotRequired[int]
@@ -85,6 +85,19 @@ class Item(TypedDict):
     load: NotRequired[int]
     count: NotRequired[int]
     things: NotRequired[int]
+    accepts: NotRequired[list[str]]
+    completed: NotRequired[str]
+    is_goal: NotRequired[bool]
+
+
+class Goal(TypedDict):
+    """A container that waits for things: how many it `wants` and `has`, and what one sees once it has them all."""
+
+    id: str
+    name: str
+    wants: int
+    has: int
+    completed: str
 
 
 class Person(TypedDict):
@@ -107,7 +120,6 @@ class Location(TypedDict):
     inventory: list[Entry]
     thing_count: int
     version: int
-    txns: list[Any]
     is_start: NotRequired[bool]
 
 
@@ -130,7 +142,6 @@ class Character(TypedDict):
     location: dict[str, Any]
     seen: list[str]
     version: int
-    txns: list[Any]
     created_at: datetime
     pace: NotRequired[dict[str, Any]]
     shop: NotRequired[dict[str, int]]
@@ -176,7 +187,12 @@ COLLECTIONS = [
     ),
     Collection(
         ITEMS,
-        indexes=[Index([("holder.id", 1), ("holder.kind", 1), ("_id", 1)], why="the things of a holder")],
+        indexes=[
+            Index([("holder.id", 1), ("holder.kind", 1), ("_id", 1)], why="the things of a holder"),
+            Index(
+                [("is_goal", 1), ("_id", 1)], partial={"is_goal": True}, why="goals(): containers that wait for things"
+            ),
+        ],
         shard_key={"_id": "hashed"},
         validator={
             "$jsonSchema": {

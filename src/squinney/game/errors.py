@@ -1,6 +1,6 @@
 """The errors that the world raises."""
 
-from squinney.errors import Conflict, LimitReached, NotFound, TooManyRequests
+from squinney.errors import Conflict, LimitReached, NotFound
 
 
 class UnknownCharacter(NotFound):
@@ -53,7 +53,3 @@ class TooHeavy(LimitReached):
 
 class NoSpace(LimitReached):
     """The character or container holds too many things already, or containers would be nested too deep."""
-
-
-class TooFast(TooManyRequests):
-    """The player has reached the limit of acts per minute."""

@@ -11,7 +11,7 @@ from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.jobs import Job
 
-MOST_AT_ONCE = 20
+MAX_AT_ONCE = 20
 
 
 def wander(db: Db) -> dict[str, int]:
@@ -37,8 +37,8 @@ def wander(db: Db) -> dict[str, int]:
 def _random_monsters(db: Db) -> list[Document]:
     """Return a run of monsters from a random start, so that in a large world each monster gets its turn."""
     count = db[queries.WANDERERS.collection].count_documents(queries.WANDERERS())
-    first = random.randrange(max(1, count - MOST_AT_ONCE + 1))
-    found = queries.WANDERERS.find(db, limit=MOST_AT_ONCE, projection={"_id": 1}).skip(first)
+    first = random.randrange(max(1, count - MAX_AT_ONCE + 1))
+    found = queries.WANDERERS.find(db, limit=MAX_AT_ONCE, projection={"_id": 1}).skip(first)
     return list(queries.SOME_CHARACTERS.find(db, character_ids=[one["_id"] for one in found]))
 
 

@@ -19,7 +19,7 @@ from squinney.game.world import World
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
 from squinney.system import Proof
-from squinney.transactions import Mode, Transactions
+from squinney.transactions import Transactions, end_abandoned
 
 ROOMS = 20
 PEOPLE = 200
@@ -65,9 +65,9 @@ def _all_pieces(db: Db) -> int:
     return sum(item["qty"] for item in db[ITEMS].find({}, {"qty": 1}))
 
 
-def work(db: Db, mode: Mode, seed: int) -> None:
+def work(db: Db, seed: int) -> None:
     """Run random actions for ever, some of them twice with the same key, and record what was acknowledged."""
-    world = World(db, transactions=Proof.transactions(db, mode))
+    world = World(db, transactions=Proof.transactions(db))
     chance = random.Random(seed)
     while True:
         key = new_id()
@@ -107,7 +107,9 @@ def _container(world: World, chance: random.Random, actor_id: str) -> str:
 
 
 def _keeper(world: World, actor_id: str) -> str:
-    return next((one["id"] for one in world.look(actor_id)["players"] if one["kind"] == "shopkeeper"), "nobody")
+    return next(
+        (player["id"] for player in world.look(actor_id)["players"] if player["kind"] == "shopkeeper"), "nobody"
+    )
 
 
 def _move(world: World, chance: random.Random, actor_id: str) -> Act:
@@ -147,8 +149,8 @@ def _wield(world: World, chance: random.Random, actor_id: str) -> Act:
 
 
 def _remove(world: World, chance: random.Random, actor_id: str) -> Act:
-    found = world.character(actor_id)
-    return partial(world.remove, actor_id, _pick_one(chance, [*found["armor"], *found["weapons"]])["id"])
+    character = world.character(actor_id)
+    return partial(world.remove, actor_id, _pick_one(chance, [*character["armor"], *character["weapons"]])["id"])
 
 
 def _buy(world: World, chance: random.Random, actor_id: str) -> Act:
@@ -177,8 +179,8 @@ CHOICES += [_buy, _sell, _split, _say]
 
 
 def settle(db: Db) -> Counter[str]:
-    """Finish or undo the transactions of killed workers, as the background job does."""
-    return Proof.transactions(db, "auto").recover()
+    """End the open transactions of killed workers, as the background job does."""
+    return Counter({"open transactions": end_abandoned(db)})
 
 
 def progress(db: Db) -> int:
@@ -195,23 +197,23 @@ def check(db: Db) -> dict[str, str]:
     people = list(db[CHARACTERS].find())
     rooms = {room["_id"]: room for room in db[LOCATIONS].find()}
     made = db["proof"].find_one({"_id": "made"}) or {}
-    pieces, gold = sum(item["qty"] for item in items.values()), sum(one["gold"] for one in people)
+    pieces, gold = sum(item["qty"] for item in items.values()), sum(person["gold"] for person in people)
     return {
         "each thing is in exactly one place": _misplaced(items, people, rooms),
         "no piece is made or lost": "" if pieces == made["qty"] else f"{pieces} of {made['qty']}",
         "gold is conserved": "" if gold == made["gold"] else f"{gold} of {made['gold']}",
         "everybody is in exactly one room": _homeless(people, rooms),
         "what is worn is carried": _not_carried(people),
-        "no container holds itself": ", ".join(one for one in items if _holds_itself(items, one)),
+        "no container holds itself": ", ".join(item for item in items if _holds_itself(items, item)),
         "find_problems is empty": "; ".join(str(problem) for problem in list(find_problems(db))[:3]),
     }
 
 
 def _misplaced(items: dict[str, Document], people: list[Document], rooms: dict[str, Document]) -> str:
-    listed = Counter(entry["id"] for one in people for entry in rules.walk(one["inventory"]))
+    listed = Counter(entry["id"] for person in people for entry in rules.walk(person["inventory"]))
     listed.update(entry["id"] for room in rooms.values() for entry in room["inventory"])
     wrong = [one for one, times in listed.items() if times > 1 or one not in items]
-    carried = {entry["id"]: one["_id"] for one in people for entry in one["inventory"]}
+    carried = {entry["id"]: person["_id"] for person in people for entry in person["inventory"]}
     for item in items.values():
         kind, holder_id = item["holder"]["kind"], item["holder"]["id"]
         if (carried.get(item["_id"]) == holder_id) != (kind == "character"):
@@ -220,7 +222,7 @@ def _misplaced(items: dict[str, Document], people: list[Document], rooms: dict[s
 
 
 def _homeless(people: list[Document], rooms: dict[str, Document]) -> str:
-    there = Counter(one["location"]["id"] for one in people)
+    there = Counter(person["location"]["id"] for person in people)
     wrong = [name for name, room in rooms.items() if room["player_count"] != there[name]]
     seen = Counter(person["id"] for room in rooms.values() for person in room["players"])
     wrong += [one for one, times in seen.items() if times > 1]
@@ -228,7 +230,9 @@ def _homeless(people: list[Document], rooms: dict[str, Document]) -> str:
 
 
 def _not_carried(people: list[Document]) -> str:
-    wrong = [one["_id"] for one in people if rules.in_use(one) - {entry["id"] for entry in one["inventory"]}]
+    wrong = [
+        person["_id"] for person in people if rules.in_use(person) - {entry["id"] for entry in person["inventory"]}
+    ]
     return ", ".join(wrong[:5])
 
 

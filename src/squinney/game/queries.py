@@ -5,9 +5,8 @@ from __future__ import annotations
 from squinney.game.documents import CHARACTERS, EVENTS, ITEMS, LOCATIONS, NAMES, HolderKind
 from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
-from squinney.transactions import visible
 
-# Only by id, for which the server has a fast path. So the reader must check whether the document is a stub.
+# Only by id, for which the server has a fast path.
 CHARACTER = Query(
     "game.character", CHARACTERS, where=lambda character_id: {"_id": character_id}, example={"character_id": "c"}
 )
@@ -15,11 +14,11 @@ ITEM = Query("game.item", ITEMS, where=lambda item_id: {"_id": item_id}, example
 LOCATION = Query(
     "game.location", LOCATIONS, where=lambda location_id: {"_id": location_id}, example={"location_id": "l"}
 )
-NAME = Query("game.name", NAMES, where=lambda name: visible({"_id": name}), example={"name": "ann"})
+NAME = Query("game.name", NAMES, where=lambda name: {"_id": name}, example={"name": "ann"})
 SOME_NAMES = Query(
     "game.some-names",
     NAMES,
-    where=lambda names: visible({"_id": {"$in": names}}),
+    where=lambda names: {"_id": {"$in": names}},
     example={"names": ["ann", "bob"]},
     routing="few",
     reason="the names of the characters in one batch of rooms that are loaded",
@@ -27,7 +26,7 @@ SOME_NAMES = Query(
 SOME_ITEMS = Query(
     "game.some-items",
     ITEMS,
-    where=lambda item_ids: visible({"_id": {"$in": item_ids}}),
+    where=lambda item_ids: {"_id": {"$in": item_ids}},
     example={"item_ids": ["i", "j"]},
     routing="few",
     reason="the things that a character wears and wields are on several shards",
@@ -35,7 +34,7 @@ SOME_ITEMS = Query(
 SOME_CHARACTERS = Query(
     "game.some-characters",
     CHARACTERS,
-    where=lambda character_ids: visible({"_id": {"$in": character_ids}}),
+    where=lambda character_ids: {"_id": {"$in": character_ids}},
     example={"character_ids": ["c", "d"]},
     routing="few",
     reason="monsters are on all shards; a batch is moved at a time",
@@ -43,7 +42,7 @@ SOME_CHARACTERS = Query(
 SOME_LOCATIONS = Query(
     "game.some-locations",
     LOCATIONS,
-    where=lambda location_ids: visible({"_id": {"$in": location_ids}}),
+    where=lambda location_ids: {"_id": {"$in": location_ids}},
     example={"location_ids": ["l", "m"]},
     routing="few",
     reason="the rooms of a map are on several shards",
@@ -52,7 +51,7 @@ SOME_LOCATIONS = Query(
 
 def held_by(kind: HolderKind, holder_ids: list[str | None]) -> Document:
     """Return the filter for the things that these holders hold directly."""
-    return visible({"holder.id": {"$in": holder_ids}, "holder.kind": kind})
+    return {"holder.id": {"$in": holder_ids}, "holder.kind": kind}
 
 
 HELD = Query(
@@ -66,7 +65,7 @@ HELD = Query(
 THINGS = Query(
     "game.things",
     ITEMS,
-    where=lambda kind, holder_id: visible({"holder.id": holder_id, "holder.kind": kind}),
+    where=lambda kind, holder_id: {"holder.id": holder_id, "holder.kind": kind},
     example={"kind": "location", "holder_id": "l"},
     sort=[("_id", 1)],
     routing="broadcast",
@@ -75,7 +74,7 @@ THINGS = Query(
 PEOPLE = Query(
     "game.people",
     CHARACTERS,
-    where=lambda location_id: visible({"location.id": location_id}),
+    where=lambda location_id: {"location.id": location_id},
     example={"location_id": "l"},
     sort=[("_id", 1)],
     routing="broadcast",
@@ -84,7 +83,7 @@ PEOPLE = Query(
 OWNED = Query(
     "game.owned",
     CHARACTERS,
-    where=lambda owner: visible({"owner": owner}),
+    where=lambda owner: {"owner": owner},
     example={"owner": "p"},
     sort=[("_id", 1)],
     routing="broadcast",
@@ -93,15 +92,23 @@ OWNED = Query(
 LOCATIONS_ALL = Query(
     "game.locations",
     LOCATIONS,
-    where=lambda: visible({}),
+    where=dict,
     sort=[("_id", 1)],
     routing="broadcast",
     reason="lists rooms of all shards, a page at a time",
 )
+GOALS = Query(
+    "game.goals",
+    ITEMS,
+    where=lambda: {"is_goal": True},
+    sort=[("_id", 1)],
+    routing="broadcast",
+    reason="a world has a handful of goals",
+)
 STARTS = Query(
     "game.starts",
     LOCATIONS,
-    where=lambda: visible({"is_start": True}),
+    where=lambda: {"is_start": True},
     sort=[("_id", 1)],
     routing="broadcast",
     reason="a world has a handful of rooms in which new characters start",
@@ -109,7 +116,7 @@ STARTS = Query(
 RECENT = Query(
     "game.recent",
     EVENTS,
-    where=lambda location_id: visible({"location_id": location_id}),
+    where=lambda location_id: {"location_id": location_id},
     example={"location_id": "l"},
     sort=[("at", -1), ("_id", -1)],
     routing="broadcast",
@@ -140,20 +147,19 @@ OUTDATED_COPIES = Query(
 GOLD = Pipeline(
     "game.gold",
     CHARACTERS,
-    stages=lambda: [{"$match": visible({"_id": {"$gte": ""}})}, {"$group": {"_id": None, "gold": {"$sum": "$gold"}}}],
+    stages=lambda: [{"$match": {"_id": {"$gte": ""}}}, {"$group": {"_id": None, "gold": {"$sum": "$gold"}}}],
     routing="broadcast",
     reason="sums the gold of every character",
 )
 
 
 def _gold_balance() -> list[Document]:
-    """Compare all gold with the gold that was minted. Nothing is reported while a run holds a character."""
-    held = {"$or": [{"$gt": [{"$size": {"$ifNull": ["$txns", []]}}, 0]}, {"$ne": [{"$type": "$txn_lock"}, "missing"]}]}
-    sums = {"gold": {"$sum": "$gold"}, "minted": {"$sum": "$minted"}, "held": {"$sum": {"$cond": [held, 1, 0]}}}
+    """Compare all gold with the gold that was minted."""
+    sums = {"gold": {"$sum": "$gold"}, "minted": {"$sum": "$minted"}}
     return [
-        {"$match": visible({"_id": {"$gte": ""}})},
+        {"$match": {"_id": {"$gte": ""}}},
         {"$group": {"_id": None, **sums}},
-        {"$match": {"held": 0, "$expr": {"$ne": ["$gold", "$minted"]}}},
+        {"$match": {"$expr": {"$ne": ["$gold", "$minted"]}}},
     ]
 
 

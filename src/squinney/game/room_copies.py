@@ -6,8 +6,6 @@ becomes shorter than it could be: readers fill it up from the records, and the f
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Self, cast
@@ -15,32 +13,28 @@ from typing import Self, cast
 from pymongo import UpdateMany
 
 from squinney.game import queries, rules
-from squinney.game.documents import CHARACTERS, LOCATIONS, MOST_LISTED, Location
+from squinney.game.documents import CHARACTERS, LOCATIONS, MAX_LISTED, Location
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.follow import Change, Follower
-from squinney.transactions import UNLOCKED
-
-log = logging.getLogger(__name__)
+from squinney.patterns.follow import Change, Follower, FollowerThread
 
 FOLLOWER = "game-rooms"
-CLOSE_SECONDS = 5.0
 APART_SECONDS = 0.2  # between two refreshes: a room that changes several times meanwhile is refreshed once
-MOST_CHANGES = 1_000  # after this number of changes a refresh does not wait
-MOST_AT_ONCE = 100  # rooms per query
+MAX_CHANGES = 1_000  # after this number of changes a refresh does not wait
+MAX_AT_ONCE = 100  # rooms per query
 
 
 def with_full_lists(db: Db, room: Location) -> Location:
     """Return the room with full lists, read from the records if the room's own lists are short."""
-    has_all_people = len(room["players"]) >= min(MOST_LISTED, room["player_count"])
-    has_all_things = len(room["inventory"]) >= min(MOST_LISTED, room["thing_count"])
+    has_all_people = len(room["players"]) >= min(MAX_LISTED, room["player_count"])
+    has_all_things = len(room["inventory"]) >= min(MAX_LISTED, room["thing_count"])
     if has_all_people and has_all_things:
         return room
     location_id = room["_id"]
-    here = queries.PEOPLE.find(db, limit=MOST_LISTED, projection={"name": 1, "kind": 1}, location_id=location_id)
+    here = queries.PEOPLE.find(db, limit=MAX_LISTED, projection={"name": 1, "kind": 1}, location_id=location_id)
     people = [rules.person_of(one) for one in here]
-    things = queries.THINGS.find(db, limit=MOST_LISTED, kind="location", holder_id=location_id)
-    return {**room, "players": people, "inventory": [rules.entry_of(one) for one in things]}
+    things = queries.THINGS.find(db, limit=MAX_LISTED, kind="location", holder_id=location_id)
+    return {**room, "players": people, "inventory": [rules.entry_of(thing) for thing in things]}
 
 
 def store_full_lists(db: Db, room: Location) -> Location:
@@ -50,7 +44,7 @@ def store_full_lists(db: Db, room: Location) -> Location:
     """
     full = with_full_lists(db, room)
     if full is not room:
-        unchanged = {"_id": room["_id"], "version": room["version"], **UNLOCKED}
+        unchanged = {"_id": room["_id"], "version": room["version"]}
         lists = {"players": full["players"], "inventory": full["inventory"]}
         db[LOCATIONS].update_one(unchanged, {"$set": lists})
     return full
@@ -85,6 +79,7 @@ def _outdated_and_update(room: Location, *, relisted: bool = False) -> tuple[Doc
 
     A room that was `relisted` has the same version but fuller lists, so copies of that version are outdated too.
     """
+    # guard: a newer copy of the room is not overwritten
     where = queries.OUTDATED_COPIES(location_id=room["_id"], version=room["version"] + relisted)
     return where, {"$set": {"location": rules.copy_of(room)}}
 
@@ -97,19 +92,23 @@ class Copies:
     """
 
     def __init__(self, db: Db, *, polling: bool | None = None) -> None:
-        self._follower = Follower(
+        self._db = pinned(db)
+        follower = Follower(
             db,
             FOLLOWER,
             [LOCATIONS],
-            batch=MOST_CHANGES,
+            batch=MAX_CHANGES,
             polling=polling,
             look_up=False,
             read_every_seconds=APART_SECONDS,
         )
-        self._db = pinned(db)
-        self._stop = threading.Event()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._thread = FollowerThread(
+            "squinney-game-rooms",
+            lambda: follower,  # after an error, the same one continues at its position
+            self._note,
+            # guard: changed rooms are refreshed before the stream position is saved
+            settle=self._refresh,
+        )
         self._changed: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -124,37 +123,24 @@ class Copies:
 
         Raises: `Unavailable`.
         """
-        with self._lock:
-            if self._thread is None and not self._stop.is_set():
-                self._follower.begin()
-                self._thread = threading.Thread(target=self._run, name="squinney-game-rooms", daemon=True)
-                self._thread.start()
+        self._thread.start()
 
     def close(self) -> None:
         """End the thread."""
-        self._stop.set()
-        if (thread := self._thread) is not None:
-            thread.join(timeout=CLOSE_SECONDS)
-
-    def _run(self) -> None:
-        try:
-            self._follower.follow(self._note, stop=self._stop, settle=self._refresh)
-        except Exception:  # the next `start` starts another thread
-            log.exception("the thread that follows rooms has ended")
-        with self._lock:
-            self._thread = None
+        self._thread.close()
 
     def _note(self, change: Change) -> None:
         if change.kind == "gap":
             rooms = cast(Iterator[Location], queries.LOCATIONS_ALL.find(self._db))
-            while some := list(islice(rooms, MOST_AT_ONCE)):
+            while some := list(islice(rooms, MAX_AT_ONCE)):
                 refresh_all_copies(self._db, some)
             return
         self._changed.add(change.document_id)
 
     def _refresh(self) -> None:
         """Refresh every room noted since the last call, each once. After an error the next call tries them again."""
-        while some := list(islice(self._changed, MOST_AT_ONCE)):
+        while some := list(islice(self._changed, MAX_AT_ONCE)):
             rooms = queries.SOME_LOCATIONS.find(self._db, location_ids=some)
+            # guard, 2 lines: a refresh that failed is tried again
             refresh_all_copies(self._db, cast(Iterable[Location], rooms))
             self._changed.difference_update(some)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, cast
 
 from squinney.game.documents import (
-    MOST_CARRIED,
-    MOST_INTRINSIC,
+    MAX_CARRIED,
+    MAX_INTRINSIC,
     WEIGHT_PER_STRENGTH,
     Character,
     Entry,
@@ -16,9 +16,9 @@ from squinney.game.documents import (
     Location,
     Person,
 )
-from squinney.game.errors import InUse, NoSpace, OutOfReach, TooFast, TooHeavy
+from squinney.game.errors import InUse, NoSpace, OutOfReach, TooHeavy
+from squinney.patterns import per_minute
 
-MINUTE = timedelta(minutes=1)
 ENTRY_FIELDS = ("bonus", "price", "stack", "region", "hands", "count")
 DIRECTIONS = {"n": "north", "e": "east", "s": "south", "w": "west", "u": "up", "d": "down"}
 
@@ -96,12 +96,13 @@ def carry_limit(character: Mapping[str, Any]) -> int | None:
 def require_can_carry(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     """Refuse a change only if it makes a load over the limit larger. Raises: `TooHeavy`, `NoSpace`."""
     limit = carry_limit(after)
+    # guard: a character carries no more than the strength allows
     if limit is not None and after["load"] > max(limit, before["load"]):
         raise TooHeavy(
             f"{after['name']} can carry {limit}, and would carry {after['load']}", limit=limit, field="weight"
         )
-    if after["things"] > max(MOST_CARRIED, before["things"]):
-        raise NoSpace(f"{after['name']} can keep {MOST_CARRIED} things", limit=MOST_CARRIED)
+    if after["things"] > max(MAX_CARRIED, before["things"]):
+        raise NoSpace(f"{after['name']} can keep {MAX_CARRIED} things", limit=MAX_CARRIED)
 
 
 def in_use(character: Mapping[str, Any]) -> set[str]:
@@ -111,18 +112,21 @@ def in_use(character: Mapping[str, Any]) -> set[str]:
 
 def require_not_in_use(character: Mapping[str, Any], item: Mapping[str, Any]) -> None:
     """Raises: `InUse` if the character wears or wields the thing."""
+    # guard: a thing in use cannot be dropped or given away
     if item["_id"] in in_use(character):
         raise InUse(f"take off or put away {item['name']} first", item_id=item["_id"])
 
 
 def require_carried(character: Character, item: Item) -> None:
     """Raises: `OutOfReach` unless the character carries the thing directly, not inside a container."""
+    # guard: a character gives, drops and uses only carried things
     if item["holder"] != {"kind": "character", "id": character["_id"]}:
         raise OutOfReach(f"{character['name']} does not carry {item['name']}", item_id=item["_id"])
 
 
 def require_same_room(character: Character, other: Character) -> None:
     """Raises: `OutOfReach`."""
+    # guard: a character gives and trades only with characters in the same room
     if character["location"]["id"] != other["location"]["id"]:
         raise OutOfReach(f"{other['name']} is not here", character_id=other["_id"])
 
@@ -136,23 +140,24 @@ def adjusted(sheet: Mapping[str, Any], health: int, mana: int, intrinsics: Mappi
         "mana": min(max(0, sheet["mana"] + mana), sheet["max_mana"]),
         "intrinsics": {
             **sheet["intrinsics"],
-            **{name: min(max(1, value), MOST_INTRINSIC) for name, value in values.items()},
+            **{name: min(max(1, value), MAX_INTRINSIC) for name, value in values.items()},
         },
     }
 
 
-def pace_after(character: Mapping[str, Any], acts: int, most: int, now: datetime) -> dict[str, Any]:
+def pace_after(character: Mapping[str, Any], acts: int, limit: int, now: datetime) -> dict[str, Any]:
     """Return the player's count of acts in the current minute after `acts` more.
 
-    Raises: `TooFast` if the count would exceed `most`.
+    Raises: `TooFast` if the count would exceed `limit`.
     """
-    pace = character.get("pace")
-    if pace is None or not pace["from"] <= now < pace["from"] + MINUTE:
-        return {"from": now, "count": acts}
-    if pace["count"] + acts > most:
-        wait = max(1, round((pace["from"] + MINUTE - now).total_seconds()))
-        raise TooFast(f"{character['name']} is out of breath; wait {wait} s", limit=most, retry_after_seconds=wait)
-    return {"from": pace["from"], "count": pace["count"] + acts}
+    name = character["name"]
+    return per_minute.counted(
+        character.get("pace"),
+        limit=limit,
+        now=now,
+        says=lambda wait: f"{name} is out of breath; wait {wait} s",
+        actions=acts,
+    )
 
 
 def price_of(item: Mapping[str, Any], qty: int, percent: int, *, rounded_up: bool) -> int:

@@ -9,10 +9,10 @@ from typing import Annotated, cast
 from fastapi import Depends, Query, Request
 
 from squinney.errors import Invalid
-from squinney.http.options import Options
-from squinney.http.visitor import SIGNATURE_CHARACTERS, signature_of
+from squinney.http.access.visitor import SIGNATURE_CHARACTERS, signature_of
+from squinney.http.site_options import SiteOptions
 
-LONGEST = 4_000  # fits into a URL with every proxy and browser
+MAX_LENGTH = 4_000  # fits into a URL with every proxy and browser
 
 
 async def cursor_signer(request: Request) -> Callable[[str | None], str | None]:
@@ -24,7 +24,7 @@ async def signed_cursor(
     request: Request,
     cursor: Annotated[
         str | None,
-        Query(max_length=LONGEST, description="`next` of the previous page"),
+        Query(max_length=MAX_LENGTH, description="`next` of the previous page"),
     ] = None,
 ) -> str | None:
     """Return the cursor of the request without its signature.
@@ -45,6 +45,6 @@ SignCursor = Annotated[Callable[[str | None], str | None], Depends(cursor_signer
 
 
 def _signature(request: Request, cursor: str) -> str:
-    options = cast(Options, request.app.state.options)
+    options = cast(SiteOptions, request.app.state.options)
     key = getattr(request.state, "key", None)
     return signature_of(options.secret, "cursor", f"{key['_id'] if key else ''}\n{request.url.path}\n{cursor}")

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 from fastapi import Depends, Header, Request
 from starlette.types import Scope
 
+from squinney.patterns.addresses import network_of
 from squinney.system import Assembled
 from squinney.transactions import Key
 
@@ -78,3 +79,8 @@ def client_address(scope: Scope) -> str:
     """Return the caller's address; behind trusted proxies, the address that they forwarded."""
     client = scope.get("client")
     return str(client[0]) if client else ""
+
+
+def client_network(scope: Scope) -> str:
+    """Return what a caller is counted by: the address, or the network that one caller of IPv6 usually owns."""
+    return network_of(client_address(scope))

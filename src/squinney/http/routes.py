@@ -17,17 +17,15 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.errors import Invalid
+from squinney.http.access.callers import with_key
 from squinney.http.dependencies import Lookup
 
 FOUND = "squinney_route"
 REQUEST = "squinney_request"
-# Parameters that campaigns and other sites add to links. Pages ignore them.
-TRACKING_PREFIXES = ("utm_", "mc_", "pk_", "mtm_", "_g")
-TRACKING_NAMES = {"fbclid", "gclid", "dclid", "msclkid", "yclid", "igshid", "ref"}
-MOST_UNKNOWN = 20  # named in an error
+MAX_UNKNOWN = 20  # named in an error
 
 
-# ---- unknown query parameters are refused, like unknown fields of a body ----
+# ---- the API refuses unknown query parameters, like unknown fields of a body; pages ignore them ----
 
 
 async def _refuse_unknown(request: Request) -> None:
@@ -39,13 +37,12 @@ reject_unknown_queries = Depends(_refuse_unknown)
 
 
 def _require_known(request: Request, known: set[str]) -> None:
-    path = request.scope["path"]
-    unknown = [name for name in request.query_params if name not in known and not _is_tracking(path, name)]
+    unknown = [name for name in request.query_params if name not in known]
     if unknown:
         raise Invalid(
             f"unknown query parameter {unknown[0][:100]!r}; allowed: {', '.join(sorted(known)) or 'none'}",
             field=unknown[0][:100],
-            unknown=[name[:100] for name in unknown[:MOST_UNKNOWN]],
+            unknown=[name[:100] for name in unknown[:MAX_UNKNOWN]],
         )
 
 
@@ -55,17 +52,14 @@ def _names(dependant: Any) -> set[str]:
     return own.union(*(_names(inner) for inner in dependant.dependencies))
 
 
-def _is_tracking(path: str, name: str) -> bool:
-    return not path.startswith("/api/") and (name in TRACKING_NAMES or name.startswith(TRACKING_PREFIXES))
-
-
 # ---- routes ----
 
 
 class OneThreadRoute(APIRoute):
-    """A route that serialises the result in the endpoint's own thread, and refuses unknown query parameters.
+    """A route of the API, which needs a key, and refuses unknown query parameters.
 
-    FastAPI does that in a second thread, which takes a third of the time of a read.
+    It serialises the result in the endpoint's own thread. FastAPI does that in a second thread, which takes a third of
+    the time of a read.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
@@ -87,7 +81,7 @@ class OneThreadRoute(APIRoute):
                 _require_known(request, known)
             return await handle(request)
 
-        return handle_known
+        return with_key(self, handle_known)
 
 
 class SuffixRoute(OneThreadRoute):
@@ -131,7 +125,7 @@ def _with_lookups(endpoint: Callable[..., Any]) -> Callable[..., Any]:
 
 def _lookup_of(annotation: Any) -> Lookup[Any] | None:
     dependencies = [getattr(one, "dependency", None) for one in getattr(annotation, "__metadata__", ())]
-    return next((one for one in dependencies if isinstance(one, Lookup)), None)
+    return next((dependency for dependency in dependencies if isinstance(dependency, Lookup)), None)
 
 
 def _serialising(endpoint: Callable[..., Any], model: Any, status: int) -> Callable[..., Response]:

@@ -12,26 +12,26 @@ from anyio import CapacityLimiter, fail_after, to_thread
 from anyio.lowlevel import RunVar
 
 from squinney.errors import Unavailable
-from squinney.mongo.connect import request_clock
+from squinney.mongo.deadlines import request_clock
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class ThreadLimit:
-    """Limits one kind of work: `at_once` calls run, `most_waiting` wait up to `wait_seconds`, others are refused.
+    """Limits one kind of work: `at_once` calls run, `max_waiting` wait up to `wait_seconds`, others are refused.
 
     With `timed=False` the request as a whole has no time limit, because its duration depends on the caller's
     connection; each operation in it still has one.
     """
 
     def __init__(
-        self, name: str, *, at_once: int, most_waiting: int, wait_seconds: float = 5.0, timed: bool = True
+        self, name: str, *, at_once: int, max_waiting: int, wait_seconds: float = 5.0, timed: bool = True
     ) -> None:
         self._name = name
         self._timed = timed
         self._at_once = at_once
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
         self._wait_seconds = wait_seconds
         # One per event loop: tests and programs with several loops must not wait for another loop's work.
         self._slots: RunVar[CapacityLimiter] = RunVar(f"{name} slots")
@@ -62,7 +62,7 @@ class ThreadLimit:
         except LookupError:
             slots = CapacityLimiter(self._at_once)
             self._slots.set(slots)
-        if slots.statistics().tasks_waiting >= self._most_waiting:
+        if slots.statistics().tasks_waiting >= self._max_waiting:
             raise self._refusal()
         holder = object()
         try:
@@ -84,16 +84,17 @@ class ThreadLimit:
 
 CORES = os.cpu_count() or 1
 # Hashing a password takes 64 MB and a whole core for about 50 ms.
-PASSWORDS = ThreadLimit("sign-ins", at_once=max(1, CORES // 2), most_waiting=20)
+PASSWORDS = ThreadLimit("sign-ins", at_once=max(1, CORES // 2), max_waiting=20)
 # Rendering and diffs hold the interpreter lock, which pages need too. Two at once would not finish sooner, and would
 # leave a page a third of the interpreter's time instead of half.
-COMPUTING = ThreadLimit("computations", at_once=1, most_waiting=20)
+COMPUTING = ThreadLimit("computations", at_once=1, max_waiting=20)
 # A thread waits for the caller's connection.
-UPLOADS = ThreadLimit("uploads", at_once=16, most_waiting=16, timed=False)
+UPLOADS = ThreadLimit("uploads", at_once=16, max_waiting=16, timed=False)
 # A form's photo has already been received, and two decoders run at once. Decoding an animation may take ten seconds,
 # which do not count towards the time limit of the post.
-PHOTOS = ThreadLimit("photo posts", at_once=2, most_waiting=20, timed=False)
+# guard: uploading a photo does not count against the time limit of its post
+PHOTOS = ThreadLimit("photo posts", at_once=2, max_waiting=20, timed=False)
 # A job or a repair takes as long as it needs; each of its operations still has its own time limit.
-JOBS = ThreadLimit("jobs", at_once=2, most_waiting=4, timed=False)
+JOBS = ThreadLimit("jobs", at_once=2, max_waiting=4, timed=False)
 # Health checks must be answered even while all other threads wait for MongoDB.
-PROBES = ThreadLimit("health checks", at_once=4, most_waiting=20)
+PROBES = ThreadLimit("health checks", at_once=4, max_waiting=20)

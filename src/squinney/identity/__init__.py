@@ -4,6 +4,7 @@ from squinney.identity.documents import COLLECTIONS, ApiKey, Person, Session
 from squinney.identity.errors import KeyRefused, LoginTaken, SignInRefused, TooManyTries, UnknownKey, UnknownPerson
 from squinney.identity.invitations import Invitations
 from squinney.identity.keys import Keys
+from squinney.identity.new_accounts import NewAccounts
 from squinney.identity.people import People
 from squinney.identity.queries import QUERIES
 from squinney.identity.repair import find_problems, repair
@@ -20,6 +21,7 @@ __all__ = [
     "KeyRefused",
     "Keys",
     "LoginTaken",
+    "NewAccounts",
     "People",
     "Person",
     "Session",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from squinney.clock import Clock, utcnow
@@ -11,10 +12,10 @@ from squinney.identity.documents import Person
 from squinney.identity.people import People, checked_role, sign_up_steps
 from squinney.identity.rules import digest
 from squinney.identity.sessions import new_token
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import Busy, Plan, Step, Transactions
+from squinney.transactions import Plan, Step, Transactions
 
 LASTS = timedelta(hours=24)
 FIRST = "first-admin"  # the document that counts accepted links for the first admin
@@ -50,7 +51,9 @@ class Invitations:
     def _create(self, role: str, *, for_the_first: bool = False) -> str:
         token = new_token()
         invitation: Document = {"_id": digest(token), "role": role, "expires_at": self._clock() + LASTS}
-        self._db["invitations"].insert_one({**invitation, **({"for_the_first": True} if for_the_first else {})})
+        self._db["identity.invitations"].insert_one(
+            {**invitation, **({"for_the_first": True} if for_the_first else {})}
+        )
         return token
 
     @operation(reads_only=True)
@@ -62,50 +65,49 @@ class Invitations:
         return str(self._find(token)["role"])
 
     @operation()
-    def accept(self, token: str, login: str, password: str, *, name: str = "") -> Person:
+    def accept(self, token: str, login: str, password: str, *, name: str = "", also: Sequence[Step] = ()) -> Person:
         """Add a person with the role of a token; the token cannot be used again.
+
+        `also` are further steps, which happen with it or not at all.
 
         Atomic: the token, the person and the login change in one `Transactions` run. If several links for the first
         admin are used at the same time, one succeeds.
-        After a crash: nothing remains, or in two-phase mode a run that `recover-transactions` settles.
+        After a crash: nothing remains.
         Raises: `NotFound` if the token was used or has expired; `Invalid`, `LoginTaken`, `Unavailable`; `Busy` while
-        another link for the first admin is being used.
+        another link for the first admin is being used; the errors of `also`.
         """
         invitation = self._find(token)
         person, steps = sign_up_steps(login, password, name=name, role=invitation["role"], now=self._clock())
-        used = Step("invitations", invitation["_id"], delete=True, refused=lambda _: _invalid_link())
+        used = Step("identity.invitations", invitation["_id"], delete=True, refused=lambda _: _invalid_link())
         only_first = [self._first_admin_step()] if invitation.get("for_the_first") else []
-        self._transactions.run("accept-invitation", Plan([used, *only_first, *steps]))
+        # guard: a link can be used once
+        self._transactions.run("accept-invitation", Plan([used, *only_first, *steps]).also(also))
         return person
 
     def _first_admin_step(self) -> Step:
         """Return a step that fails if there is an admin or another link is creating one.
 
-        The step locks the counter until the run ends. A run that reads the increased counter also finds the admin, or
-        the stub of one, because it was written earlier.
+        A run that reads the increased counter also finds the admin, because both were written in one transaction.
         """
-        counter = self._db["invitations"].find_one(queries.FIRST_ADMIN(counter=FIRST))
-        admin = self._db["people"].find_one(queries.ADMINS_TO_BE(), {"txn_stub": 1})
-        if admin and admin.get("txn_stub"):  # whether this person becomes an admin is not decided yet
-            raise Busy("another link for the first admin is being used; try again")
-        if admin:
+        counter = queries.FIRST_ADMIN.find_one(self._db, counter=FIRST)
+        if queries.ADMINS.find_one(self._db, projection={"_id": 1}):
             raise _invalid_link()
         if counter is None:
-            return Step("invitations", FIRST, insert={"accepted": 1}, refused=lambda _: _invalid_link())
+            return Step("identity.invitations", FIRST, insert={"accepted": 1}, refused=lambda _: _invalid_link())
         return Step(
-            "invitations",
+            "identity.invitations",
             FIRST,
             guard={"accepted": counter["accepted"]},
-            give={"$set": {"accepted": counter["accepted"] + 1}},
+            update={"$set": {"accepted": counter["accepted"] + 1}},
             refused=lambda _: _invalid_link(),
         )
 
     def _find(self, token: str) -> Document:
         where = queries.INVITATION(digest=digest(token[:100]), now=self._clock())
-        found = self._db["invitations"].find_one(where)
-        if found is None or (found.get("for_the_first") and self._people.is_there_an_admin()):
+        invitation = self._db["identity.invitations"].find_one(where)
+        if invitation is None or (invitation.get("for_the_first") and self._people.is_there_an_admin()):
             raise _invalid_link()
-        return found
+        return invitation
 
 
 def _invalid_link() -> NotFound:

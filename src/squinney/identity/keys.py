@@ -16,10 +16,11 @@ from squinney.errors import Invalid
 from squinney.identity import queries
 from squinney.identity.documents import ApiKey
 from squinney.identity.errors import KeyRefused, UnknownKey
-from squinney.identity.rules import checked_scopes, digest, is_live
-from squinney.mongo.connect import operation
+from squinney.identity.rules import checked_scopes, digest, is_live, require_scope
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
+from squinney.patterns.bounded import Bounded
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
 
@@ -27,7 +28,7 @@ PREFIX = "sqy"
 _NO_DIGEST = "0" * 64
 _PUBLIC = {"digest": 0}
 CACHED_SECONDS = 5.0
-MOST_CACHED = 10_000
+MAX_CACHED = 10_000
 USE_NOTED_EVERY_SECONDS = 60.0
 
 
@@ -41,7 +42,8 @@ class Keys:
         self._db = pinned(db)
         self._clock = clock
         self._lock = threading.Lock()
-        self._cache: dict[str, tuple[float, Document | None]] = {}  # by id: expiry, and the key or None if unknown
+        # By id: the expiry, and the key or None if it is unknown.
+        self._cache = Bounded[str, tuple[float, Document | None]](MAX_CACHED)
         self._use_noted_until: dict[str, float] = {}
 
     @operation()
@@ -55,14 +57,14 @@ class Keys:
         key_id, secret, now = new_id(), secrets.token_urlsafe(32), self._clock()
         key: ApiKey = {
             "_id": key_id,
-            "name": checks.text(name, "name", least=1, most=100),
+            "name": checks.text(name, "name", min_length=1, max_length=100),
             "scopes": checked_scopes(scopes),
             "created_at": now,
             "created_by": created_by,
         }
         if expires_at is not None:
             key["expires_at"] = _checked_end(expires_at, now)
-        self._db["api_keys"].insert_one({**key, "digest": digest(secret)})
+        self._db["identity.keys"].insert_one({**key, "digest": digest(secret)})
         return key, f"{PREFIX}_{key_id}_{secret}"
 
     @operation()
@@ -78,6 +80,16 @@ class Keys:
         self._note_use(key_id)
         return key
 
+    @operation()
+    def authorize(self, presented: str, needed: str) -> ApiKey:
+        """Return the document of a presented key that has the needed scope, such as `ledger:read`.
+
+        Raises: `KeyRefused`, `Forbidden`, `Unavailable`.
+        """
+        key = self.find(presented)
+        require_scope(key, needed)
+        return key
+
     def find_cached(self, presented: str) -> ApiKey | None:
         """Return the key if the cache shows that it is valid; None means only that `find` must be called."""
         key_id, secret = _parts(presented)
@@ -87,11 +99,8 @@ class Keys:
     def _stored(self, key_id: str) -> Document | None:
         known, stored = self._cached(key_id)
         if not known:
-            stored = self._db["api_keys"].find_one(queries.KEY(key_id=key_id))
-            with self._lock:
-                if len(self._cache) >= MOST_CACHED:
-                    self._cache.clear()
-                self._cache[key_id] = (time.monotonic() + CACHED_SECONDS, stored)
+            stored = queries.KEY.find_one(self._db, key_id=key_id)
+            self._cache[key_id] = (time.monotonic() + CACHED_SECONDS, stored)
         return stored
 
     def _cached(self, key_id: str) -> tuple[bool, Document | None]:
@@ -103,7 +112,7 @@ class Keys:
             if self._is_use_noted(key_id):
                 return
             self._use_noted_until[key_id] = time.monotonic() + USE_NOTED_EVERY_SECONDS
-        self._db["api_keys"].update_one(queries.KEY(key_id=key_id), {"$max": {"used_at": self._clock()}})
+        self._db["identity.keys"].update_one(queries.KEY(key_id=key_id), {"$max": {"used_at": self._clock()}})
 
     def _is_use_noted(self, key_id: str) -> bool:
         return time.monotonic() < self._use_noted_until.get(key_id, 0.0)
@@ -116,9 +125,10 @@ class Keys:
         """
         change: list[Any] = [{"$set": {"revoked_at": {"$ifNull": ["$revoked_at", self._clock()]}}}]
         where = queries.KEY(key_id=checks.identifier(key_id, "key"))
-        revoked = self._db["api_keys"].find_one_and_update(where, change, projection=_PUBLIC, return_document=True)
+        revoked = self._db["identity.keys"].find_one_and_update(where, change, projection=_PUBLIC, return_document=True)
         if revoked is None:
             raise UnknownKey(f"there is no API key {key_id}", key_id=key_id)
+        # guard: a revoked key is removed from the cache
         self._cache.pop(key_id, None)
         return cast(ApiKey, revoked)
 
@@ -140,6 +150,8 @@ def _parts(presented: str) -> tuple[str, str]:
 def _checked(stored: Document | None, secret: str, clock: Clock) -> ApiKey | None:
     """Return the key if the secret is right and the key is live. Unknown keys take the same time to compare."""
     same = hmac.compare_digest(digest(secret), stored["digest"] if stored else _NO_DIGEST)
+    # guard: an expired or revoked key is refused
+    # guard: a wrong secret is refused
     if stored is None or not same or not is_live(cast(ApiKey, stored), clock):
         return None
     return cast(ApiKey, {name: value for name, value in stored.items() if name != "digest"})

@@ -12,8 +12,8 @@ from squinney.errors import Unavailable
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
-SHORTEST = 10
-LONGEST = 200
+MIN_LENGTH = 10
+MAX_LENGTH = 200
 AT_ONCE = 4  # each hash takes 64 MB and a core for about 50 ms, so many sign-ins could exhaust the machine
 WAIT_SECONDS = 5.0
 
@@ -25,7 +25,7 @@ def checked(password: str) -> str:
 
     Raises: `Invalid`.
     """
-    return checks.text(password, "password", least=SHORTEST, most=LONGEST)
+    return checks.text(password, "password", min_length=MIN_LENGTH, max_length=MAX_LENGTH)
 
 
 def hashed(password: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import cast
 
@@ -11,11 +12,12 @@ from squinney.errors import Invalid
 from squinney.identity import passwords, queries
 from squinney.identity.documents import WITHOUT_MARKERS, Person
 from squinney.identity.errors import LoginTaken, SignInRefused, UnknownPerson
-from squinney.identity.rules import LOGIN, network_of
+from squinney.identity.rules import LOGIN
 from squinney.identity.throttle import Throttle
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
+from squinney.patterns.addresses import network_of
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
 from squinney.roles import ROLES
@@ -37,24 +39,33 @@ class People:
         self._db = pinned(db)
         self._transactions = transactions or Transactions(db)
         self._clock = clock
-        self._by_login = Throttle(self._db, "login", most=TRIES_PER_LOGIN, seconds=TRIES_SECONDS)
-        self._by_address = Throttle(self._db, "address", most=TRIES_PER_ADDRESS, seconds=TRIES_SECONDS)
-        self._attacks = Throttle(self._db, "failures", most=FAILURES_THAT_ARE_AN_ATTACK, seconds=TRIES_SECONDS)
-        self._sign_ups = Throttle(self._db, "sign-up", most=SIGN_UPS_PER_ADDRESS, seconds=SIGN_UPS_SECONDS)
+        self._by_login = Throttle(self._db, "login", limit=TRIES_PER_LOGIN, seconds=TRIES_SECONDS)
+        self._by_address = Throttle(self._db, "address", limit=TRIES_PER_ADDRESS, seconds=TRIES_SECONDS)
+        self._attacks = Throttle(self._db, "failures", limit=FAILURES_THAT_ARE_AN_ATTACK, seconds=TRIES_SECONDS)
+        self._sign_ups = Throttle(self._db, "sign-up", limit=SIGN_UPS_PER_ADDRESS, seconds=SIGN_UPS_SECONDS)
 
     @operation()
-    def sign_up(self, login: str, password: str, *, name: str = "", role: str = "member", address: str = "") -> Person:
+    def sign_up(
+        self,
+        login: str,
+        password: str,
+        *,
+        name: str = "",
+        role: str = "member",
+        address: str = "",
+        also: Sequence[Step] = (),
+    ) -> Person:
         """Add a person. If `address` is given, an address can make 50 attempts per hour.
+        `also` are further steps, which happen with it or not at all.
 
         Atomic: the person and the login are inserted in one `Transactions` run, after the attempt was counted.
-        After a crash: the attempt may be counted; in two-phase mode invisible stubs may remain, which
-        `recover-transactions` removes.
-        Raises: `Invalid`, `LoginTaken`, `TooManyTries`, `Unavailable`.
+        After a crash: the attempt may be counted.
+        Raises: `Invalid`, `LoginTaken`, `TooManyTries`, `Unavailable`; the errors of `also`.
         """
         if address:
             self._sign_ups.count(network_of(address))
         person, steps = sign_up_steps(login, password, name=name, role=role, now=self._clock())
-        self._transactions.run("sign-up", Plan(steps))
+        self._transactions.run("sign-up", Plan(steps).also(also))
         return person
 
     @operation()
@@ -69,13 +80,16 @@ class People:
         Raises: `SignInRefused`, with the same message for a wrong login and a wrong password; `TooManyTries`;
         `Unavailable`.
         """
-        login = checks.text(login, "login", most=200).strip().lower()
-        checks.text(password, "password", most=10_000)
+        login = checks.text(login, "login", max_length=200).strip().lower()
+        checks.text(password, "password", max_length=10_000)
         network = network_of(address)
+        # guard: attempts are counted per login
         self._count_try(login, network)
-        credentials = self._db["logins"].find_one(queries.LOGIN(login=login)) or {}
+        credentials = queries.LOGIN.find_one(self._db, login=login) or {}
+        # guard: a wrong password is refused
         right = passwords.matches(credentials.get("password"), password)
         person = self._find(credentials["person_id"]) if right else None
+        # guard: a disabled person cannot sign in
         if person is None or person.get("disabled_at"):
             self._attacks.increment(login)
             raise SignInRefused("the login or the password is wrong")
@@ -83,19 +97,22 @@ class People:
         if network:
             self._by_address.uncount(network)
         self._rehash_if_outdated(credentials, password)
+        # guard: a session gets the credential of the checked password
         return _with_credential(person, credentials)
 
     def _count_try(self, login: str, network: str) -> None:
         """Count an attempt. When many addresses try one login, each address gets fewer attempts, but always some."""
         if network:
+            # guard: attempts are counted per address
             self._by_address.count(network)
         attacked = self._attacks.is_used_up(login)
-        self._by_login.count(f"{login} {network}", most=TRIES_PER_LOGIN_UNDER_ATTACK if attacked else None)
+        self._by_login.count(f"{login} {network}", limit=TRIES_PER_LOGIN_UNDER_ATTACK if attacked else None)
 
     def _rehash_if_outdated(self, credentials: Document, password: str) -> None:
         if passwords.is_outdated(credentials["password"]):
+            # guard: rehashing does not restore an old password
             unchanged = {**queries.LOGIN(login=credentials["_id"]), "password": credentials["password"]}
-            self._db["logins"].update_one(unchanged, {"$set": {"password": passwords.hashed(password)}})
+            self._db["identity.logins"].update_one(unchanged, {"$set": {"password": passwords.hashed(password)}})
 
     @operation(reads_only=True)
     def get(self, person_id: str) -> Person:
@@ -114,8 +131,8 @@ class People:
 
         Raises: `UnknownPerson`.
         """
-        wanted = checks.text(login, "login", most=200).strip().lower()
-        credentials = self._db["logins"].find_one(queries.LOGIN(login=wanted))
+        wanted = checks.text(login, "login", max_length=200).strip().lower()
+        credentials = queries.LOGIN.find_one(self._db, login=wanted)
         person = self._find(credentials["person_id"]) if credentials else None
         if person is None:
             raise UnknownPerson(f"there is no login {wanted}", login=wanted)
@@ -124,8 +141,8 @@ class People:
     @operation(reads_only=True)
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Person]:
         """List all people, oldest first."""
-        found = page(self._db, queries.PEOPLE, cursor=cursor, limit=limit, projection=WITHOUT_MARKERS)
-        return cast(Page[Person], found)
+        people = page(self._db, queries.PEOPLE, cursor=cursor, limit=limit, projection=WITHOUT_MARKERS)
+        return cast(Page[Person], people)
 
     @operation()
     def set_role(self, person_id: str, role: str) -> Person:
@@ -152,37 +169,40 @@ class People:
         return self._change(person_id, {"$unset": {"disabled_at": ""}})
 
     @operation()
-    def set_password(self, person_id: str, password: str) -> Person:
+    def set_password(self, person_id: str, password: str, *, also: Sequence[Step] = ()) -> Person:
         """Change a person's password and end all their sessions, even one that is being started with the old password.
 
+        `also` are further steps, which happen with it or not at all.
+
         Atomic: the password and the `credential_id` of valid sessions change in one `Transactions` run.
-        After a crash: in two-phase mode, a run that `recover-transactions` settles; documents of invalid sessions may
+        After a crash: documents of invalid sessions may
         remain until they expire.
-        Raises: `Invalid`; `UnknownPerson`, also if the login is missing; `Unavailable`.
+        Raises: `Invalid`; `UnknownPerson`, also if the login is missing; `Unavailable`; the errors of `also`.
         """
         person = self.get(person_id)
         stored = {"password": passwords.hashed(passwords.checked(password)), "credential_id": new_id()}
         missing = UnknownPerson(f"there is no login {person['login']}", login=person["login"])
         guard, credential = {"person_id": person_id}, {"credential_id": stored["credential_id"]}
         steps = [
-            Step("logins", person["login"], guard=guard, give={"$set": stored}, refused=lambda _: missing),
-            Step("people", person_id, give={"$set": credential}, refused=lambda _: _unknown(person_id)),
+            Step("identity.logins", person["login"], guard=guard, update={"$set": stored}, refused=lambda _: missing),
+            # guard: a new password invalidates sessions that are being started
+            Step("identity.people", person_id, update={"$set": credential}, refused=lambda _: _unknown(person_id)),
         ]
-        self._transactions.run("set-password", steps)
-        self._db["sessions"].delete_many(queries.SESSIONS_OF(person_id=person_id))
+        self._transactions.run("set-password", Plan(steps).also(also))
+        self._db["identity.sessions"].delete_many(queries.SESSIONS_OF(person_id=person_id))
         return _with_credential(person, stored)
 
     @operation(reads_only=True)
     def is_there_an_admin(self) -> bool:
         """Return whether any person is an admin."""
-        return self._db["people"].find_one(queries.ADMINS(), {"_id": 1}) is not None
+        return queries.ADMINS.find_one(self._db, projection={"_id": 1}) is not None
 
     def _find(self, person_id: str) -> Person | None:
-        return cast(Person | None, self._db["people"].find_one(queries.PERSON(person_id=person_id), WITHOUT_MARKERS))
+        return cast(Person | None, queries.PERSON.find_one(self._db, person_id=person_id, projection=WITHOUT_MARKERS))
 
     def _change(self, person_id: str, update: Document) -> Person:
         where = queries.PERSON(person_id=checks.identifier(person_id, "person"))
-        changed = self._db["people"].find_one_and_update(where, update, WITHOUT_MARKERS, return_document=True)
+        changed = self._db["identity.people"].find_one_and_update(where, update, WITHOUT_MARKERS, return_document=True)
         if changed is None:
             raise _unknown(person_id)
         return cast(Person, changed)
@@ -205,7 +225,7 @@ def sign_up_steps(login: str, password: str, *, name: str, role: str, now: datet
     Raises: `Invalid`, `Unavailable`.
     """
     login = checked_login(login)
-    checks.text(name, "name", most=100, pattern=r"[^\r\n]*")
+    checks.text(name, "name", max_length=100, pattern=r"[^\r\n]*")
     person: Person = {
         "_id": new_id(),
         "login": login,
@@ -216,8 +236,8 @@ def sign_up_steps(login: str, password: str, *, name: str, role: str, now: datet
     stored = passwords.hashed(passwords.checked(password))
     credentials = {"_id": login, "person_id": person["_id"], "password": stored}
     taken = LoginTaken("login is already taken", field="login")
-    inserted = Step("logins", login, insert=credentials, refused=lambda _: taken)
-    return person, [inserted, Step("people", person["_id"], insert=person)]
+    inserted = Step("identity.logins", login, insert=credentials, refused=lambda _: taken)
+    return person, [inserted, Step("identity.people", person["_id"], insert=person)]
 
 
 def checked_login(login: str) -> str:
@@ -225,8 +245,8 @@ def checked_login(login: str) -> str:
 
     Raises: `Invalid`.
     """
-    lowered = checks.text(login, "login", most=100).strip().lower()
-    return checks.text(lowered, "login", least=2, most=100, pattern=LOGIN)
+    lowered = checks.text(login, "login", max_length=100).strip().lower()
+    return checks.text(lowered, "login", min_length=2, max_length=100, pattern=LOGIN)
 
 
 def checked_role(role: str) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from squinney.identity import queries
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Check, Problem, problems, repair_problems
 from squinney.mongo.schema import Db, Document
@@ -16,6 +17,7 @@ def find_problems(db: Db) -> Iterator[Problem]:
     return problems(pinned(db), CHECKS)
 
 
+@operation(None)
 def repair(db: Db) -> Counter[str]:
     """Delete logins without a person, and set each person's `credential_id` to that of the login.
 
@@ -27,14 +29,15 @@ def repair(db: Db) -> Counter[str]:
 
 
 def _remove_login(db: Db, login: Document) -> int:
-    where = {"_id": login["_id"], "person_id": login.get("person_id"), "txn_stub": None}
-    return db["logins"].delete_one(where).deleted_count
+    # guard: a login is removed only if it still names the missing person
+    where = {"_id": login["_id"], "person_id": login.get("person_id")}
+    return db["identity.logins"].delete_one(where).deleted_count
 
 
 def _set_credential(db: Db, person: Document) -> int:
-    where = {"_id": person["_id"], "credential_id": person["has"], "txn_lock": None}
+    where = {"_id": person["_id"], "credential_id": person["has"]}
     change = {"$set": {"credential_id": person["checked"]}} if person["checked"] else {"$unset": {"credential_id": ""}}
-    return db["people"].update_one(where, change).modified_count
+    return db["identity.people"].update_one(where, change).modified_count
 
 
 CHECKS = [

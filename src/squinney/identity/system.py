@@ -15,6 +15,7 @@ def _build(db: Db, transactions: Transactions) -> dict[str, Any]:
         "people": identity.People(db, transactions=transactions),
         "sessions": identity.Sessions(db),
         "keys": identity.Keys(db),
+        "new_accounts": identity.NewAccounts(db),
         "invitations": identity.Invitations(db, transactions=transactions),
     }
 

@@ -4,40 +4,42 @@ from __future__ import annotations
 
 from squinney.identity import queries
 from squinney.identity.errors import TooManyTries
-from squinney.mongo.connect import after, operation, server_now
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
+from squinney.mongo.server_time import after, server_now
 
 
 class Throttle:
-    """Allows `most` attempts within `seconds`.
+    """Allows `limit` attempts within `seconds`.
 
     An attempt is counted before its password is checked, so that simultaneous guesses cannot exceed the limit.
     """
 
-    def __init__(self, db: Db, kind: str, *, most: int, seconds: float) -> None:
+    def __init__(self, db: Db, kind: str, *, limit: int, seconds: float) -> None:
         self._db = pinned(db)
         self._kind = kind
-        self._most = most
+        self._limit = limit
         self._seconds = seconds
 
     @operation()
-    def count(self, name: str, *, most: int | None = None) -> None:
-        """Count an attempt; `most` may lower the limit.
+    def count(self, name: str, *, limit: int | None = None) -> None:
+        """Count an attempt; `limit` may lower it.
 
         Raises: `TooManyTries`, with `retry_after_seconds` until the next attempt is allowed.
         """
         found = self.increment(name)
-        if found and found["tries"] > min(self._most, self._most if most is None else most):
+        # guard: attempts are limited
+        if found and found["tries"] > min(self._limit, self._limit if limit is None else limit):
             left = (found["expires_at"] - server_now(self._db)).total_seconds()
             raise TooManyTries("too many attempts; try again later", retry_after_seconds=max(1, round(left)))
 
     @operation(reads_only=True)
     def is_used_up(self, name: str) -> bool:
-        """Return whether more than `most` attempts were counted."""
+        """Return whether more than `limit` attempts were counted."""
         now = server_now(self._db)
-        found = self._db["sign_in_tries"].find_one(queries.TRIES(name=f"{self._kind}:{name}"))
-        return bool(found and found["tries"] > self._most and found["expires_at"] > now)
+        found = queries.TRIES.find_one(self._db, name=f"{self._kind}:{name}")
+        return bool(found and found["tries"] > self._limit and found["expires_at"] > now)
 
     @operation()
     def increment(self, name: str) -> Document | None:
@@ -51,7 +53,7 @@ class Throttle:
                 }
             }
         ]
-        return self._db["sign_in_tries"].find_one_and_update(
+        return self._db["identity.sign_in_tries"].find_one_and_update(
             queries.TRIES(name=f"{self._kind}:{name}"), change, upsert=True, return_document=True
         )
 
@@ -59,9 +61,9 @@ class Throttle:
     def uncount(self, name: str) -> None:
         """Subtract one attempt, because its password was right."""
         where = {**queries.TRIES(name=f"{self._kind}:{name}"), "tries": {"$gt": 0}}
-        self._db["sign_in_tries"].update_one(where, {"$inc": {"tries": -1}})
+        self._db["identity.sign_in_tries"].update_one(where, {"$inc": {"tries": -1}})
 
     @operation()
     def reset(self, name: str) -> None:
         """Set the count to zero after a successful sign-in."""
-        self._db["sign_in_tries"].delete_one(queries.TRIES(name=f"{self._kind}:{name}"))
+        self._db["identity.sign_in_tries"].delete_one(queries.TRIES(name=f"{self._kind}:{name}"))

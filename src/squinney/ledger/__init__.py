@@ -2,7 +2,7 @@
 
 from squinney.ledger.accounts import Accounts
 from squinney.ledger.demo import demo
-from squinney.ledger.documents import COLLECTIONS, Account, Entry, Transfer
+from squinney.ledger.documents import COLLECTIONS, Account, Entry, NewTransfer, Refused, Transfer, TransferOutcome
 from squinney.ledger.errors import (
     AccountClosed,
     AccountNotEmpty,
@@ -25,7 +25,10 @@ __all__ = [
     "CurrencyMismatch",
     "Entry",
     "InsufficientFunds",
+    "NewTransfer",
+    "Refused",
     "Transfer",
+    "TransferOutcome",
     "UnknownAccount",
     "demo",
     "find_problems",

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
-from squinney.ledger import queries, rules
-from squinney.ledger.documents import MOST_AMOUNT, MOST_BALANCE, Account, Entry, Transfer
-from squinney.ledger.errors import AccountClosed, AccountNotEmpty, CurrencyMismatch, UnknownAccount
-from squinney.mongo.connect import operation
+from squinney.ledger import many, queries, rules
+from squinney.ledger.documents import MAX_BALANCE, Account, Entry, NewTransfer, Transfer, TransferOutcome
+from squinney.ledger.errors import UnknownAccount
+from squinney.ledger.protocol import Runs
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
-from squinney.mongo.schema import Db
+from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.transactions import UNLOCKED, Busy, Key, Plan, Transactions
+from squinney.transactions import CHECKS_FIELD, Key, Plan, Step, Transactions
+from squinney.transactions.two_phase import LOCK_FIELD, TwoPhase
 
 CURRENCY = r"[A-Z]{3}"
 CURRENCIES_KEPT = 10_000
-MOST_NAMES = 1_000
+OWN_FIELDS = {CHECKS_FIELD: 0, LOCK_FIELD: 0}
+MAX_NAMES = 1_000
 
 
 class Accounts:
     """Accounts between which money moves. Money is never created, lost or spent twice.
 
-    Several instances, in several processes and in different transaction modes, can use the same accounts. Readers may
-    see a two-phase transfer half done while it runs; they see a native one completely or not at all.
+    Several instances, in several processes, can use the same accounts. Readers see a transfer completely or not at all.
+
+    With `transactions=TwoPhase(db)`, the ledger runs the book's two-phase protocol, and its readers may see a transfer
+    half done. A ledger uses the one or the other for good, which is recorded: the other is refused with a `Conflict`.
     """
 
-    def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
+    def __init__(self, db: Db, *, transactions: Transactions | TwoPhase | None = None, clock: Clock = utcnow) -> None:
         self._db = pinned(db)
-        self._transactions = transactions or Transactions(db)
+        self._transactions = Runs(self._db, transactions or Transactions(db))
         self._clock = clock
         self._currencies: dict[str, str] = {}
 
@@ -45,30 +50,31 @@ class Accounts:
         name: str = "",
         owner: str | None = None,
         key: str | Key | None = None,
+        also: Sequence[Step] = (),
     ) -> Account:
         """Open an account. `opening` is money that comes from outside.
 
-        `owner` identifies whose account it is; the calling program must check permissions, this class does not.
+        `owner` identifies whose account it is; the calling program must check permissions, this class does not. `also`
+        are further steps, which happen with the opening or not at all.
 
-        Atomic: the account and its first entry are inserted in one `Transactions` run.
-        After a crash: nothing remains, or in two-phase mode invisible stubs that `recover-transactions` removes.
-        Raises: `Invalid`; with a key also `KeyReused` and `StillRunning`.
+        Atomic: the account, its first entry and the further steps are written in one `Transactions` run.
+        After a crash: nothing remains.
+        Raises: `Invalid`; with a key also `KeyReused`; the errors of `also`.
         """
-        checks.text(currency, "currency", most=3, pattern=CURRENCY)
-        checks.integer(opening, "opening", least=0, most=MOST_BALANCE)
-        checks.text(name, "name", most=100)
+        checks.text(currency, "currency", max_length=3, pattern=CURRENCY)
+        checks.integer(opening, "opening", minimum=0, maximum=MAX_BALANCE)
+        checks.text(name, "name", max_length=100)
         account: Account = {
             "_id": new_id(),
             "name": name,
             "currency": currency,
             "balance": opening,
-            "txns": [],
             "opened_at": self._clock(),
         }
         arguments: dict[str, Any] = {"currency": currency, "opening": opening, "name": name}
         if owner is not None:
             account["owner"] = arguments["owner"] = checks.identifier(owner, "owner")
-        plan = Plan(rules.opening_steps(account), result=account)
+        plan = Plan(rules.opening_steps(account), result=account).also(also)
         outcome = self._transactions.run("open", plan, key=key, arguments=arguments)
         return cast(Account, outcome.result)
 
@@ -79,7 +85,7 @@ class Accounts:
         Raises: `UnknownAccount`.
         """
         checks.identifier(account_id, "account")
-        account = self._db["accounts"].find_one(queries.ACCOUNT(account_id=account_id))
+        account = queries.ACCOUNT.find_one(self._db, account_id=account_id, projection=OWN_FIELDS)
         if account is None:
             raise UnknownAccount(f"there is no account {account_id}", account_id=account_id)
         return cast(Account, account)
@@ -91,49 +97,84 @@ class Accounts:
         Raises: `Invalid`.
         """
         wanted = sorted({checks.identifier(account_id, "account") for account_id in account_ids})
-        if len(wanted) > MOST_NAMES:
-            raise Invalid(f"account_ids must have at most {MOST_NAMES} entries", field="account_ids", limit=MOST_NAMES)
+        if len(wanted) > MAX_NAMES:
+            raise Invalid(f"account_ids must have at most {MAX_NAMES} entries", field="account_ids", limit=MAX_NAMES)
         found = queries.SOME_ACCOUNTS.find(self._db, account_ids=wanted, projection={"name": 1})
         return {account["_id"]: account["name"] for account in found}
 
     @operation()
-    def transfer(self, src: str, dst: str, amount: int, *, key: str | Key | None = None, memo: str = "") -> Transfer:
+    def transfer(
+        self,
+        src: str,
+        dst: str,
+        amount: int,
+        *,
+        key: str | Key | None = None,
+        memo: str = "",
+        also: Sequence[Step] = (),
+    ) -> Transfer:
         """Move `amount` from one account to another, once per `key`.
 
-        Atomic: both balances and both entries change in one `Transactions` run.
-        After a crash: nothing in native mode; in two-phase mode the amount may be taken but not yet given, until
-        `recover-transactions` settles the transfer.
+        `also` are further steps, which happen with the transfer or not at all.
+
+        Atomic: both balances, both entries and the further steps are written in one `Transactions` run.
+        After a crash: nothing remains.
         Raises: `Invalid`, `UnknownAccount`, `AccountClosed`, `CurrencyMismatch`, `InsufficientFunds`, `BalanceLimit`,
-        `KeyReused`, `StillRunning`, `Busy`, `Unavailable`.
+        `KeyReused`, `Busy`, `Unavailable`; the errors of `also`.
         """
-        checks.identifier(src, "src")
-        checks.identifier(dst, "dst")
-        checks.integer(amount, "amount", least=1, most=MOST_AMOUNT)
-        checks.text(memo, "memo", most=500)
-        if src == dst:
-            raise Invalid("src and dst must be different accounts", field="dst")
+        plan = self.plan_transfer(src, dst, amount, memo=memo).also(also)
+        arguments = {"src": src, "dst": dst, "amount": amount, "memo": memo}
+        outcome = self._transactions.run("transfer", plan, key=key, arguments=arguments)
+        return cast(Transfer, outcome.result)
+
+    @operation()
+    def transfer_many(
+        self, transfers: Sequence[NewTransfer], *, key: str | Key | None = None, also: Sequence[Step] = ()
+    ) -> list[TransferOutcome]:
+        """Make up to 1,000 transfers at once, as if one after the other, once per `key`; return an outcome for each.
+
+        A refused transfer refuses only itself; its outcome has the error that `transfer` would raise. `also` are
+        further steps, which happen with the accepted transfers; if one of them is refused, nothing happens.
+
+        Atomic: the transaction's commit.
+        After a crash: nothing remains.
+        Raises: `Invalid`, which names the number of the transfer from 0, and its field; `KeyReused`, `Busy`,
+        `Unavailable`; `Conflict` if the ledger runs in two phases; the errors of `also`.
+        """
+        wanted = many.check_transfers(transfers)
+        at = self._clock()
+        arguments = {"transfers": wanted}
+        return self._transactions.once(
+            "transfer-many",
+            lambda session: many.move(self._db, wanted, at, also, session),
+            key=key,
+            arguments=arguments,
+        )
+
+    @operation(reads_only=True)
+    def plan_transfer(self, src: str, dst: str, amount: int, *, memo: str = "", about: str = "") -> Plan:
+        """Return the steps of a transfer without moving anything, to be run together with steps of other systems.
+
+        `about` is the path of the page that shows what the money is for; statements link to it.
+
+        Raises: `Invalid`, `UnknownAccount`, `CurrencyMismatch`. The steps refuse what else `transfer` refuses.
+        """
+        rules.check_transfer(src, dst, amount, memo)
+        self._transactions.require_protocol()
+        currency = rules.common_currency(src, dst, self._currencies_of(src, dst))
+        at = self._clock()
         transfer: Transfer = {
             "_id": new_id(),
             "src": src,
             "dst": dst,
             "amount": amount,
-            "currency": self._common_currency(src, dst),
-            "at": self._clock(),
+            "currency": currency,
+            "at": at,
             "memo": memo,
         }
-        plan = Plan(rules.transfer_steps(transfer), result=transfer)
-        arguments = {"src": src, "dst": dst, "amount": amount, "memo": memo}
-        outcome = self._transactions.run("transfer", plan, key=key, arguments=arguments)
-        return cast(Transfer, outcome.result)
-
-    def _common_currency(self, src: str, dst: str) -> str:
-        currencies = self._currencies_of(src, dst)
-        for account_id in (src, dst):
-            if account_id not in currencies:
-                raise UnknownAccount(f"there is no account {account_id}", account_id=account_id)
-        if currencies[src] != currencies[dst]:
-            raise CurrencyMismatch(f"{src} has the currency {currencies[src]}, {dst} has {currencies[dst]}")
-        return currencies[src]
+        if about:
+            transfer["about"] = checks.text(about, "about", max_length=500)
+        return Plan(rules.transfer_steps(transfer), result=transfer)
 
     def _currencies_of(self, *account_ids: str) -> dict[str, str]:
         """Return the currencies of accounts. They never change, so they are cached; guards check them again."""
@@ -147,37 +188,32 @@ class Accounts:
         return known
 
     @operation()
-    def close(self, account_id: str) -> Account:
-        """Close an empty account permanently.
+    def close(self, account_id: str, *, also: Sequence[Step] = ()) -> Account:
+        """Close an empty account permanently. `also` are further steps, which happen with it or not at all.
 
-        Raises: `UnknownAccount`, `AccountClosed`, `AccountNotEmpty`; `Busy` while a transfer of the account is running.
+        Atomic: the account and the further steps are changed in one `Transactions` run.
+        After a crash: nothing remains.
+        Raises: `UnknownAccount`, `AccountClosed`, `AccountNotEmpty`, `Busy`, `Unavailable`; the errors of `also`.
         """
-        checks.identifier(account_id, "account")
-        empty = {"balance": 0, "closed_at": None, **UNLOCKED}
-        closing = {"$set": {"closed_at": self._clock()}}
-        closed = self._db["accounts"].find_one_and_update({"_id": account_id, **empty}, closing, return_document=True)
-        if closed is not None:
-            return cast(Account, closed)
-        if self.get(account_id).get("closed_at"):
-            raise AccountClosed(f"account {account_id} is closed", account_id=account_id)
-        if self._db["accounts"].find_one({"_id": account_id, "balance": {"$ne": 0}, **UNLOCKED}, {"_id": 1}):
-            raise AccountNotEmpty("only an account with a balance of zero can be closed", account_id=account_id)
-        raise Busy("a transfer of this account is running; try again", account_id=account_id)
+        step = rules.closing_step(checks.identifier(account_id, "account"), self._clock())
+        self._transactions.run("close", Plan([step]).also(also), key=None, arguments={})
+        return self.get(account_id)
 
     @operation(reads_only=True)
     def statement(self, account_id: str, *, cursor: str | None = None, limit: int = 50) -> Page[Entry]:
-        """List the account's entries, newest first.
+        """List the account's entries, newest first, in the order in which the money moved.
 
         Raises: `UnknownAccount`; `Invalid` for a cursor that this list did not issue.
         """
         self.get(account_id)
         found = page(self._db, queries.STATEMENT, cursor=cursor, limit=limit, account_id=account_id)
-        return cast(Page[Entry], found)
+        return found.map(_without_order)
 
     @operation(reads_only=True)
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Account]:
         """List all accounts, oldest first."""
-        return cast(Page[Account], page(self._db, queries.ACCOUNTS, cursor=cursor, limit=limit))
+        found = page(self._db, queries.ACCOUNTS, cursor=cursor, limit=limit, projection=OWN_FIELDS)
+        return cast(Page[Account], found)
 
     @operation(reads_only=True)
     def owned_by(self, owner: str, *, cursor: str | None = None, limit: int = 50) -> Page[Account]:
@@ -186,11 +222,16 @@ class Accounts:
         Raises: `Invalid`.
         """
         checks.identifier(owner, "owner")
-        return cast(Page[Account], page(self._db, queries.ACCOUNTS_OF, cursor=cursor, limit=limit, owner=owner))
+        found = page(self._db, queries.ACCOUNTS_OF, cursor=cursor, limit=limit, projection=OWN_FIELDS, owner=owner)
+        return cast(Page[Account], found)
 
     @operation(reads_only=True)
     def total(self, currency: str) -> int:
-        """Return the sum of all balances in a currency, without the amounts of running two-phase transfers."""
-        checks.text(currency, "currency", most=3, pattern=CURRENCY)
-        found: Mapping[str, Any] | None = next(self._db["accounts"].aggregate(queries.TOTAL(currency=currency)), None)
+        """Return the sum of all balances in a currency."""
+        checks.text(currency, "currency", max_length=3, pattern=CURRENCY)
+        found = next(queries.TOTAL.run(self._db, currency=currency), None)
         return int(found["total"].to_decimal()) if found else 0
+
+
+def _without_order(stored: Document) -> Entry:
+    return cast(Entry, {name: value for name, value in stored.items() if name != "order"})

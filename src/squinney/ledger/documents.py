@@ -7,27 +7,31 @@ from typing import Any, NotRequired, TypedDict
 
 from squinney.mongo.schema import Collection, Index
 from squinney.mongo.shapes import Shape
+from squinney.transactions import two_phase
 
 # Far below the limit of int64, so that concurrent transfers cannot overflow it when they finish together.
-MOST_AMOUNT = 10**15
-MOST_BALANCE = 10**18
+MAX_AMOUNT = 10**15
+MAX_BALANCE = 10**18
 
 
 class Account(TypedDict):
-    """An account. `txns` has the markers of unfinished two-phase transfers; `owner` is the id of the owner, if any."""
+    """An account. `owner` is the id of the owner, if any."""
 
     _id: str
     name: str
     currency: str
     balance: int
-    txns: list[Any]
     opened_at: datetime
     owner: NotRequired[str]
     closed_at: NotRequired[datetime]
 
 
 class Entry(TypedDict):
-    """One line of a statement. In the entry of an opening, `transfer_id` is None."""
+    """One line of a statement. In the entry of an opening, `transfer_id` is None.
+
+    A stored entry also has an `order`, a Timestamp by which statements are sorted. `about` is the path of the page that
+    shows what the money was for.
+    """
 
     _id: str
     account_id: str
@@ -37,6 +41,7 @@ class Entry(TypedDict):
     currency: str
     at: datetime
     memo: str
+    about: NotRequired[str]
 
 
 class Transfer(TypedDict):
@@ -49,6 +54,31 @@ class Transfer(TypedDict):
     currency: str
     at: datetime
     memo: str
+    about: NotRequired[str]
+
+
+class NewTransfer(TypedDict):
+    """A transfer to be made by `transfer_many`."""
+
+    src: str
+    dst: str
+    amount: int
+    memo: NotRequired[str]
+
+
+class Refused(TypedDict):
+    """The error that refused one transfer of many."""
+
+    code: str
+    message: str
+    details: dict[str, Any]
+
+
+class TransferOutcome(TypedDict):
+    """The outcome of one transfer of many: the completed `transfer`, or the error that `refused` it."""
+
+    transfer: NotRequired[Transfer]
+    refused: NotRequired[Refused]
 
 
 # The fields that a stored document must have to be shown on a page.
@@ -58,7 +88,8 @@ ENTRY: Shape = {"amount": int, "currency": str, "at": datetime, "memo": str}
 _MONEY = {"bsonType": ["int", "long"]}
 
 ACCOUNTS = Collection(
-    "accounts",
+    "ledger.accounts",
+    formerly="accounts",
     indexes=[
         Index([("currency", 1)], why="total(currency)"),
         Index([("owner", 1), ("_id", 1)], why="owned_by(owner), oldest first"),
@@ -70,18 +101,27 @@ ACCOUNTS = Collection(
             "properties": {"balance": {**_MONEY, "minimum": 0}, "currency": {"bsonType": "string"}},
         }
     },
-    escrow={"balance": "floor"},
 )
+PROTOCOL = Collection("ledger.protocol", unsharded="one document: native or two-phase")
 COLLECTIONS = [
+    PROTOCOL,
+    *two_phase.COLLECTIONS,
     ACCOUNTS,
     Collection(
-        "entries",
-        indexes=[Index([("account_id", 1), ("at", -1), ("_id", -1)], why="statement(), newest first")],
+        "ledger.entries",
+        formerly="entries",
+        former_indexes=[Index([("account_id", 1), ("at", -1), ("_id", -1)])],
+        indexes=[Index([("account_id", 1), ("order", -1), ("_id", -1)], why="statement(), newest first")],
         shard_key={"account_id": 1, "at": 1},
         validator={
             "$jsonSchema": {
                 "required": ["account_id", "amount", "at"],
-                "properties": {"account_id": {"bsonType": "string"}, "amount": _MONEY, "at": {"bsonType": "date"}},
+                "properties": {
+                    "account_id": {"bsonType": "string"},
+                    "amount": _MONEY,
+                    "at": {"bsonType": "date"},
+                    "order": {"bsonType": "timestamp"},
+                },
             }
         },
     ),

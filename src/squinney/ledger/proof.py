@@ -11,9 +11,9 @@ from squinney.ledger.accounts import Accounts
 from squinney.ledger.repair import find_problems
 from squinney.mongo.schema import Db, Document
 from squinney.system import Proof
-from squinney.transactions import Mode
+from squinney.transactions import end_abandoned
 
-# Many, because a worker killed in a native transaction locks its two accounts until the server ends the transaction.
+# Many, because a worker killed in a transaction blocks its two accounts until that is ended.
 ACCOUNTS = 200
 OPENING = 1_000_000
 
@@ -25,11 +25,11 @@ def prepare(db: Db) -> None:
         accounts.open("EUR", OPENING, name=f"proof {number}")
 
 
-def work(db: Db, mode: Mode, seed: int) -> None:
+def work(db: Db, seed: int) -> None:
     """Transfer random amounts forever, sometimes twice with the same key; each intent is stored before its transfer."""
-    accounts = Accounts(db, transactions=Proof.transactions(db, mode))
+    accounts = Accounts(db, transactions=Proof.transactions(db))
     chance = random.Random(seed)
-    ids = [account["_id"] for account in db["accounts"].find({}, {"_id": 1})]
+    ids = [account["_id"] for account in db["ledger.accounts"].find({}, {"_id": 1})]
     while True:
         src, dst = chance.sample(ids, 2)
         intent = {"_id": uuid.uuid4().hex, "src": src, "dst": dst, "amount": chance.randint(1, 5_000)}
@@ -47,8 +47,8 @@ def _try(db: Db, accounts: Accounts, intent: Document) -> None:
 
 
 def settle(db: Db) -> Counter[str]:
-    """Recover unfinished transfers, as the background job does."""
-    return Proof.transactions(db, "auto").recover()
+    """End the open transactions of killed workers, as the background job does."""
+    return Counter({"open transactions": end_abandoned(db)})
 
 
 def progress(db: Db) -> int:
@@ -60,12 +60,12 @@ def check(db: Db) -> dict[str, str]:
     """Return each promise with a description of its violations, which is empty if the promise holds."""
     accounts = Accounts(db)
     total = accounts.total("EUR")
-    moved = Counter(entry["memo"] for entry in db["entries"].find({"amount": {"$lt": 0}}))
+    moved = Counter(entry["memo"] for entry in db["ledger.entries"].find({"amount": {"$lt": 0}}))
     acknowledged = [intent["_id"] for intent in db["intents"].find({"acknowledged": True})]
     twice = [key for key, times in moved.items() if times > 1]
     lost = [key for key in acknowledged if key not in moved]
     problems = [str(problem) for problem in find_problems(db)]
-    negative = db["accounts"].count_documents({"balance": {"$lt": 0}})
+    negative = db["ledger.accounts"].count_documents({"balance": {"$lt": 0}})
     return {
         "the sum of balances is unchanged": "" if total == ACCOUNTS * OPENING else f"{total}",
         "no balance is negative": "" if not negative else f"{negative} accounts",

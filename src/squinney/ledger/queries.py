@@ -8,17 +8,18 @@ from squinney.ledger import documents
 from squinney.mongo.queries import Pipeline, Query, problem_query
 from squinney.mongo.schema import Document
 from squinney.mongo.shapes import mismatches
-from squinney.transactions import UNLOCKED, visible
+from squinney.transactions import two_phase
+from squinney.transactions.two_phase import STUB_FIELD, UNLOCKED, visible
 
 ACCOUNT = Query(
     "ledger.account",
-    "accounts",
+    "ledger.accounts",
     where=lambda account_id: visible({"_id": account_id}),
     example={"account_id": "a"},
 )
 SOME_ACCOUNTS = Query(
     "ledger.some-accounts",
-    "accounts",
+    "ledger.accounts",
     where=lambda account_ids: visible({"_id": {"$in": account_ids}}),
     example={"account_ids": ["a", "b"]},
     routing="few",
@@ -26,7 +27,7 @@ SOME_ACCOUNTS = Query(
 )
 ACCOUNTS = Query(
     "ledger.accounts",
-    "accounts",
+    "ledger.accounts",
     where=lambda: visible({}),
     sort=[("_id", 1)],
     routing="broadcast",
@@ -34,7 +35,7 @@ ACCOUNTS = Query(
 )
 ACCOUNTS_OF = Query(
     "ledger.accounts-of",
-    "accounts",
+    "ledger.accounts",
     where=lambda owner: visible({"owner": owner}),
     example={"owner": "p"},
     sort=[("_id", 1)],
@@ -43,10 +44,11 @@ ACCOUNTS_OF = Query(
 )
 STATEMENT = Query(
     "ledger.statement",
-    "entries",
+    "ledger.entries",
     where=lambda account_id: visible({"account_id": account_id}),
     example={"account_id": "a"},
-    sort=[("at", -1), ("_id", -1)],
+    # guard: a statement is sorted by the order in which the money moved
+    sort=[("order", -1), ("_id", -1)],
 )
 
 
@@ -57,6 +59,7 @@ _AS_DECIMAL = {"$convert": {"input": "$balance", "to": "decimal", "onError": Non
 def _total(currency: str) -> list[Document]:
     """Sum balances as decimals: a sum of integers beyond int64 would become a float and be rounded."""
     return [
+        # guard: an account that is being opened is not part of the total
         {"$match": visible({"currency": currency})},
         {"$group": {"_id": None, "total": {"$sum": _AS_DECIMAL}}},
     ]
@@ -64,7 +67,7 @@ def _total(currency: str) -> list[Document]:
 
 TOTAL = Pipeline(
     "ledger.total",
-    "accounts",
+    "ledger.accounts",
     stages=_total,
     example={"currency": "EUR"},
     routing="broadcast",
@@ -83,7 +86,7 @@ def _in(part: Part) -> Document:
 
 ACCOUNT_IDS = Query(
     "ledger.account-ids",
-    "accounts",
+    "ledger.accounts",
     where=_in,
     example={"part": ("a", "b")},
     sort=[("_id", 1)],
@@ -95,29 +98,36 @@ ACCOUNT_IDS = Query(
 def _unlike_entries(part: Part) -> list[Document]:
     """Find accounts without a running transfer whose balance is not the sum of their entries."""
     entries_of_account: list[Any] = [
-        {"$match": {"$expr": {"$eq": ["$account_id", "$$account"]}, "txn_stub": None}},
+        {"$match": visible({"$expr": {"$eq": ["$account_id", "$$account"]}})},
         {"$group": {"_id": None, "sum": {"$sum": "$amount"}}},
     ]
     return [
         {"$match": {**_in(part), **UNLOCKED}},
-        {"$lookup": {"from": "entries", "let": {"account": "$_id"}, "pipeline": entries_of_account, "as": "entries"}},
+        {
+            "$lookup": {
+                "from": "ledger.entries",
+                "let": {"account": "$_id"},
+                "pipeline": entries_of_account,
+                "as": "entries",
+            }
+        },
         {"$set": {"sum": {"$ifNull": [{"$first": "$entries.sum"}, 0]}}},
         {"$match": {"$expr": {"$ne": ["$sum", "$balance"]}}},
         {"$project": {"balance": 1, "sum": 1}},
     ]
 
 
-UNLIKE_ENTRIES = problem_query("ledger.unlike-entries", "accounts", _unlike_entries, {"part": ("a", "b")})
+UNLIKE_ENTRIES = problem_query("ledger.unlike-entries", "ledger.accounts", _unlike_entries, {"part": ("a", "b")})
 
 
 def _unbalanced(part: Part) -> list[Document]:
     """Find transfers that do not consist of two entries with the expected ids that add up to zero.
 
-    Transfers whose entries still include a stub are skipped: they are being committed. The ids of a transfer's two
-    entries are adjacent, so that a part contains both. An entry with an unexpected id may be in any part, and is
-    reported for its id.
+    Transfers whose entries include a stub are skipped: they are not over. The ids of a transfer's two entries are
+    adjacent, so that a part contains both. An entry with an unexpected id may be in any part, and is reported for its
+    id.
     """
-    one_if_stub = {"$cond": [{"$eq": [{"$ifNull": ["$txn_stub", None]}, None]}, 0, 1]}
+    one_if_stub = {"$cond": [{"$eq": [{"$ifNull": [f"${STUB_FIELD}", None]}, None]}, 0, 1]}
     transfer_id = {"$convert": {"input": "$transfer_id", "to": "string", "onError": ""}}
     own_ids = [{"$concat": [transfer_id, side]} for side in ("-in", "-out")]
     one_if_unexpected = {"$cond": [{"$in": ["$_id", own_ids]}, 0, 1]}
@@ -136,7 +146,7 @@ def _unbalanced(part: Part) -> list[Document]:
     ]
 
 
-UNBALANCED = problem_query("ledger.unbalanced", "entries", _unbalanced, {"part": ("a", "b")})
+UNBALANCED = problem_query("ledger.unbalanced", "ledger.entries", _unbalanced, {"part": ("a", "b")})
 
 
 def _missing(part: Part) -> list[Document]:
@@ -146,24 +156,31 @@ def _missing(part: Part) -> list[Document]:
     """
     after, last = part
     entry_of_account: list[Any] = [
-        {"$match": {"$expr": {"$eq": ["$account_id", "$$account"]}, "txn_stub": None}},
+        {"$match": visible({"$expr": {"$eq": ["$account_id", "$$account"]}})},
         {"$limit": 1},
     ]
     return [
         {"$match": {"account_id": {"$gt": after, "$not": {"$gt": last}}}},
         {"$group": {"_id": "$account_id"}},
-        {"$lookup": {"from": "accounts", "localField": "_id", "foreignField": "_id", "as": "accounts"}},
+        {"$lookup": {"from": "ledger.accounts", "localField": "_id", "foreignField": "_id", "as": "accounts"}},
         {"$match": {"accounts": []}},
-        {"$lookup": {"from": "entries", "let": {"account": "$_id"}, "pipeline": entry_of_account, "as": "entries"}},
+        {
+            "$lookup": {
+                "from": "ledger.entries",
+                "let": {"account": "$_id"},
+                "pipeline": entry_of_account,
+                "as": "entries",
+            }
+        },
         {"$match": {"entries": {"$ne": []}}},
         {"$project": {"_id": 1}},
     ]
 
 
-MISSING = problem_query("ledger.missing", "entries", _missing, {"part": ("a", "b")})
+MISSING = problem_query("ledger.missing", "ledger.entries", _missing, {"part": ("a", "b")})
 IMPOSSIBLE = Query(
     "ledger.impossible",
-    "accounts",
+    "ledger.accounts",
     where=lambda: {"$or": [{"balance": {"$lt": 0}}, {"closed_at": {"$ne": None}, "balance": {"$ne": 0}}]},
     routing="broadcast",
     reason="find_problems() reads everything",
@@ -171,10 +188,10 @@ IMPOSSIBLE = Query(
 
 MALFORMED = Query(
     "ledger.malformed",
-    "accounts",
+    "ledger.accounts",
     where=lambda: visible({"$or": mismatches(documents.ACCOUNT)}),
     routing="broadcast",
     reason="find_problems() reads everything",
 )
 
-QUERIES: list[Query | Pipeline] = [ACCOUNT, SOME_ACCOUNTS, ACCOUNTS, ACCOUNTS_OF, STATEMENT, TOTAL]
+QUERIES: list[Query | Pipeline] = [ACCOUNT, SOME_ACCOUNTS, ACCOUNTS, ACCOUNTS_OF, STATEMENT, TOTAL, *two_phase.QUERIES]

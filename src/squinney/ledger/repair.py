@@ -15,16 +15,18 @@ from bson.max_key import MaxKey
 from bson.min_key import MinKey
 
 from squinney.ledger import queries
+from squinney.ledger.protocol import TWO_PHASE, protocol_of
 from squinney.ledger.queries import Part
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import ADVICE, Check, Problem, SnapshotTooOld, problems, read_findings, repair_problems
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import UNLOCKED, Transactions, drop_orphans, find_orphans, find_stuck
+from squinney.transactions.two_phase import UNLOCKED, drop_orphans, find_orphans, find_stuck, recover
 
-MARKED_COLLECTIONS = ["accounts", "entries"]
+HELD_COLLECTIONS = ["ledger.accounts", "ledger.entries"]
 ACCOUNTS_A_PART = 100  # each with all its entries
 ENTRIES_A_PART = 20_000
-MOST_AT_ONCE = 10_000  # wrong balances held in memory
+MAX_AT_ONCE = 10_000  # wrong balances held in memory
 EVERYTHING: Part = (MinKey(), MaxKey())
 
 
@@ -34,10 +36,12 @@ def find_problems(db: Db) -> Iterator[Problem]:
     Raises: `SnapshotTooOld` if one account has more entries than the server can sum in one snapshot.
     """
     db = pinned(db)
-    yield from find_stuck(db)
+    is_two_phase = protocol_of(db) == TWO_PHASE
+    if is_two_phase:
+        yield from find_stuck(db)
     yield from problems(db, CHECKS)
-    # Last, because the marker of a run that ends during the checks is not an orphan.
-    yield from find_orphans(db, MARKED_COLLECTIONS)
+    if is_two_phase:  # last, because the lock of a run that ends during the checks is not an orphan
+        yield from find_orphans(db, HELD_COLLECTIONS)
 
 
 def _with_doubtful_entries(db: Db, accounts: Sequence[Document]) -> set[str]:
@@ -53,14 +57,16 @@ def _with_doubtful_entries(db: Db, accounts: Sequence[Document]) -> set[str]:
 
 
 def _unbalanced(db: Db) -> Iterator[Document]:
-    for part in _parts(db, "entries", ENTRIES_A_PART):
+    for part in _parts(db, "ledger.entries", ENTRIES_A_PART):
         yield from read_findings(db, queries.UNBALANCED, part=part)
 
 
 def _wrong_balances(db: Db) -> Iterator[Document]:
     """Yield accounts with a wrong balance, in batches; `doubted` is set if the entries are in doubt too."""
-    wrong = (account for part in _parts(db, "accounts", ACCOUNTS_A_PART) for account in _unlike_entries(db, part))
-    while batch := list(islice(wrong, MOST_AT_ONCE)):
+    wrong = (
+        account for part in _parts(db, "ledger.accounts", ACCOUNTS_A_PART) for account in _unlike_entries(db, part)
+    )
+    while batch := list(islice(wrong, MAX_AT_ONCE)):
         doubted = _with_doubtful_entries(db, batch)
         yield from ({**account, "doubted": account["_id"] in doubted} for account in batch)
 
@@ -84,7 +90,7 @@ def _unlike_its_entries(db: Db, after: Any, account_id: Any) -> list[Document]:
 
 
 def _missing(db: Db) -> Iterator[Document]:
-    for part in _parts(db, "accounts", ACCOUNTS_A_PART):
+    for part in _parts(db, "ledger.accounts", ACCOUNTS_A_PART):
         yield from read_findings(db, queries.MISSING, part=part)
 
 
@@ -93,6 +99,7 @@ def _parts(db: Db, name: str, size: int) -> Iterator[Part]:
     after, last = EVERYTHING
     ids = db[name].find({}, {"_id": 1}).sort("_id", 1).hint("_id_").skip(size).limit(1)
     while found := next(ids.clone().min([("_id", after)]), None):
+        # guard: a part contains both entries of a transfer
         end = _after_transfer(found["_id"])
         yield after, end
         after = end
@@ -109,8 +116,9 @@ def _after_transfer(entry_id: object) -> object:
 # ---- repairing ----
 
 
+@operation(None)
 def repair(db: Db) -> Counter[str]:
-    """Settle unfinished transfers, drop orphan markers and stubs, and set each wrong balance to the sum of its entries.
+    """Set each wrong balance to the sum of its entries; in a two-phase ledger, first settle unfinished transfers.
 
     If an entry of one of the account's transfers is missing, the balance is not changed: a person must decide.
 
@@ -119,14 +127,16 @@ def repair(db: Db) -> Counter[str]:
     Raises: `Unavailable`, `SnapshotTooOld`.
     """
     db = pinned(db)
-    done = Transactions(db).recover()
-    done += drop_orphans(db, MARKED_COLLECTIONS)
+    done: Counter[str] = Counter()
+    if protocol_of(db) == TWO_PHASE:
+        done = recover(db) + drop_orphans(db, HELD_COLLECTIONS)
     return +(done + repair_problems(db, CHECKS))
 
 
 def _set_balance(db: Db, account: Document) -> int:
+    # guard: repair does not overwrite a balance that has changed
     unchanged = {"_id": account["_id"], "balance": account["balance"], **UNLOCKED}
-    return db["accounts"].update_one(unchanged, {"$set": {"balance": account["sum"]}}).modified_count
+    return db["ledger.accounts"].update_one(unchanged, {"$set": {"balance": account["sum"]}}).modified_count
 
 
 def _impossible(db: Db) -> Iterator[Document]:
@@ -139,34 +149,36 @@ CHECKS = [
         "malformed-account",
         queries.MALFORMED.find,
         "account {_id} has a missing or malformed name, currency, balance or opening time",
-        collection="accounts",
+        collection="ledger.accounts",
     ),
     Check(
         "unbalanced-transfer",
         _unbalanced,
         "transfer {_id} has {entries} entries that add up to {sum}",
-        collection="entries",
+        collection="ledger.entries",
     ),
     Check(
         "wrong-balance",
         _wrong_balances,
         "account {_id} has the balance {balance}, but its entries add up to {sum}",
         repair=_set_balance,
+        # guard: repair does not set a balance if an entry is missing
+        # guard: repair does not set a negative balance
         repairable=lambda account: account["sum"] >= 0 and not account["doubted"],
         counted_as="balances set",
-        collection="accounts",
+        collection="ledger.accounts",
     ),
-    Check("missing-account", _missing, "account {_id} has entries but does not exist", collection="accounts"),
+    Check("missing-account", _missing, "account {_id} has entries but does not exist", collection="ledger.accounts"),
     Check(
         "negative-balance",
         lambda db: (account for account in _impossible(db) if account["balance"] < 0),
         "account {_id} has the negative balance {balance}",
-        collection="accounts",
+        collection="ledger.accounts",
     ),
     Check(
         "closed-with-money",
         lambda db: (account for account in _impossible(db) if account["balance"] >= 0),
         "account {_id} is closed but has the balance {balance}",
-        collection="accounts",
+        collection="ledger.accounts",
     ),
 ]

@@ -1,36 +1,17 @@
-"""Connecting to the server, with fixed guarantees, and limiting the time of operations."""
+"""Connecting to the server, with fixed guarantees."""
 
 from __future__ import annotations
 
-import functools
-import math
 import os
-import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from contextvars import ContextVar
-from dataclasses import dataclass
-from datetime import datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
-import pymongo
 from pymongo import MongoClient
-from pymongo.errors import (
-    BulkWriteError,
-    ConfigurationError,
-    ConnectionFailure,
-    ExecutionTimeout,
-    InvalidOperation,
-    OperationFailure,
-    PyMongoError,
-    ServerSelectionTimeoutError,
-    WriteConcernError,
-)
+from pymongo.errors import ConfigurationError, OperationFailure, ServerSelectionTimeoutError
 
-from squinney.errors import Invalid, NoServer, NotPrepared, Unavailable
-from squinney.mongo.pinned import CODEC
-from squinney.mongo.prepared import ADVICE
+from squinney.errors import Invalid, NoServer, Unavailable
+from squinney.mongo.deadlines import operation
 from squinney.mongo.schema import Db, Document
 from squinney.mongo.unreachable import NOT_INITIATED, why
 from squinney.settings import VARIABLES, Settings
@@ -40,10 +21,6 @@ if TYPE_CHECKING:
 
 OLDEST_VERSION = (6, 0)
 AUTHENTICATION_FAILED = 18
-INDEX_NOT_FOUND = 27
-# A transaction that exceeds transactionLifetimeLimitSeconds, or the part of the cache that other transactions leave.
-# The server does not label these errors as transient.
-TRANSACTION_TOO_LONG, TRANSACTION_TOO_LARGE = 290, 388
 
 # Correctness depends on these options: a URI cannot change them.
 GUARANTEES: dict[str, Any] = {
@@ -62,32 +39,18 @@ DEFAULTS: dict[str, Any] = {
     "maxPoolSize": 100,
 }
 
-_ends_at: ContextVar[float] = ContextVar("ends_at", default=math.inf)
-
-
-@dataclass(slots=True)
-class RequestClock:
-    """The start of a request. All operations of the request share one time limit, which counts from here.
-
-    None gives each operation its own limit, as for uploads and streams, whose duration depends on the caller's network.
-    """
-
-    began: float | None
-
-
-request_clock: ContextVar[RequestClock | None] = ContextVar("request_clock", default=None)
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
 
 @dataclass
 class Connection:
-    """A client, its database, and the embedded server if there is one; close it or use it in a `with`."""
+    """A client, its database, and the embedded server if there is one; close it or use it in a `with`.
+
+    `uri` connects other clients, such as an `AsyncMongoClient`. It may contain a password, so it is not printed.
+    """
 
     client: MongoClient[Document]
     db: Db
     embedded: Embedded | None = None
+    uri: str = field(default="", repr=False)
 
     def __enter__(self) -> Self:
         return self
@@ -116,7 +79,7 @@ def connect(settings: Settings) -> Connection:
         client = opened.enter_context(client_for(uri))
         check_server(client)
         opened.pop_all()  # client and server stay open
-    return Connection(client, client[settings.database], embedded)
+    return Connection(client, client[settings.database], embedded, uri)
 
 
 def _start_embedded(settings: Settings) -> Embedded:
@@ -178,110 +141,3 @@ def refusal(hello: Document, version: str) -> str | None:
             "(--replSet, then rs.initiate()); one member is enough"
         )
     return None
-
-
-class operation:  # noqa: N801 - it reads as a statement
-    """Limit the time of everything inside, and turn the driver's connection and time-out errors into `Unavailable`.
-
-    Use it in a `with` or as a decorator. `seconds` None sets no limit, for work that may take days. An inner operation
-    cannot extend the limit of an outer one, and inside a request the time counts from the start of the request.
-
-    `outcome_unknown` of the error is true unless `reads_only`, because a write may have succeeded before the connection
-    was lost. Errors that the server reported (a duplicate key, a failed validation) and every `SquinneyError` pass
-    through unchanged.
-
-    Raises: `Unavailable`; `NotPrepared` if an index is missing.
-    """
-
-    __slots__ = ("_bound", "_ends", "reads_only", "seconds")
-
-    def __init__(self, seconds: float | None = 10, *, reads_only: bool = False) -> None:
-        self.seconds = seconds
-        self.reads_only = reads_only
-
-    def __enter__(self) -> None:
-        seconds = _seconds_in_request(self.seconds)
-        self._bound = pymongo.timeout(seconds)
-        self._bound.__enter__()
-        ends_at = time.monotonic() + (math.inf if seconds is None else seconds)
-        self._ends = _ends_at.set(min(_ends_at.get(), ends_at))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _ends_at.reset(self._ends)
-        self._bound.__exit__(kind, error, trace)
-        if error is None:
-            return
-        if type(error) is Unavailable and not self.reads_only:
-            error.outcome_unknown = True  # an inner read failed, but this operation may have written before
-        elif isinstance(error, PyMongoError) and is_away(error):
-            raise Unavailable(_reason(error), outcome_unknown=not self.reads_only) from error
-        elif isinstance(error, OperationFailure) and error.code == INDEX_NOT_FOUND:
-            raise NotPrepared(f"an index is missing: {ADVICE}") from error
-
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Decorate a function, so that each call is an operation."""
-
-        @functools.wraps(function)
-        def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
-            with operation(self.seconds, reads_only=self.reads_only):
-                return function(*args, **kwargs)
-
-        return bounded
-
-
-def _reason(error: PyMongoError) -> str:
-    if ended_by_the_server(error):
-        return "MongoDB ended the transaction, which was too long or too large for it"
-    slow = error.timeout and not isinstance(error, ServerSelectionTimeoutError)
-    return "MongoDB took too long to answer" if slow else "MongoDB cannot be reached"
-
-
-def _seconds_in_request(seconds: float | None) -> float | None:
-    """Return how much of `seconds` the current request has left; all of it outside a request."""
-    clock = request_clock.get()
-    if seconds is None or clock is None or clock.began is None:
-        return seconds
-    left = clock.began + seconds - time.monotonic()
-    if left <= 0:  # to the driver 0 means no limit
-        raise Unavailable("the request took too long")
-    return left
-
-
-def seconds_left() -> float:
-    """Return how long the current operation may still take; infinite outside an operation."""
-    return _ends_at.get() - time.monotonic()
-
-
-def is_away(error: PyMongoError) -> bool:
-    """Return whether the error means that the server was unreachable, stepping down or too slow; not a rejection."""
-    if isinstance(error, ConnectionFailure | ExecutionTimeout) or error.timeout:
-        return True
-    if isinstance(error, WriteConcernError):  # the write happened, but too few members confirmed it
-        return True
-    if isinstance(error, BulkWriteError):
-        return not (error.details or {}).get("writeErrors")
-    if ended_by_the_server(error):
-        return True
-    if isinstance(error, InvalidOperation):  # the client was closed during an operation
-        return "after close" in str(error)
-    if isinstance(error, ConfigurationError):  # while no member is known, the driver assumes that none has sessions
-        return "Sessions are not supported" in str(error)
-    return error.has_error_label("TransientTransactionError") or error.has_error_label("RetryableWriteError")
-
-
-def ended_by_the_server(error: PyMongoError) -> bool:
-    """Return whether the server aborted a transaction that was too long or too large; nothing was written."""
-    return isinstance(error, OperationFailure) and error.code in (TRANSACTION_TOO_LONG, TRANSACTION_TOO_LARGE)
-
-
-def server_now(db: Db) -> datetime:
-    """Return the server's time, aware, in UTC, in milliseconds: the one clock that all machines share."""
-    now: datetime = db.command("hello", codec_options=CODEC)["localTime"]
-    return now
-
-
-def after(seconds: float) -> Document:
-    """Return the expression for the time `seconds` from now, by the server's clock."""
-    return {"$dateAdd": {"startDate": "$$NOW", "unit": "millisecond", "amount": round(seconds * 1000)}}

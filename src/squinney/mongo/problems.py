@@ -12,7 +12,8 @@ from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from squinney.errors import Unavailable
-from squinney.mongo.connect import is_away
+from squinney.mongo.deadlines import operation
+from squinney.mongo.failures import is_away
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Db, Document
 
@@ -73,9 +74,11 @@ def check_failed(name: str, error: Exception) -> Problem:
 
 
 def raise_if_away(error: Exception) -> None:
-    """Raise the error again if the server was unreachable or too slow, since that is not a problem of the data."""
-    if isinstance(error, PyMongoError) and is_away(error):
-        raise error
+    """Raise `Unavailable` if the server was unreachable or too slow, since that is not a problem of the data."""
+    with operation(None):
+        # guard: a time-out of the server is not reported as a problem of the data
+        if isinstance(error, PyMongoError) and is_away(error):
+            raise error
 
 
 @dataclass(frozen=True)
@@ -139,12 +142,13 @@ def problems(db: Db, checks: Sequence[Check]) -> Iterator[Problem]:
             yield check_failed(check.code, error)
 
 
+@operation(None)
 def repair_problems(db: Db, checks: Sequence[Check]) -> Counter[str]:
     """Repair what the checks find and can repair, in their order; return counts.
 
     Atomic: each finding by itself.
     After a crash: run it again.
-    Raises: `SnapshotTooOld`.
+    Raises: `Unavailable`, `SnapshotTooOld`.
     """
     done: Counter[str] = Counter()
     for check in checks:

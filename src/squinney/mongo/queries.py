@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pymongo.client_session import ClientSession
+from pymongo.command_cursor import CommandCursor
 from pymongo.cursor import Cursor
 
 from squinney.mongo.schema import Db, Document
@@ -49,6 +50,12 @@ class Query:
             cursor = cursor.hint(self.hint)
         return cursor.sort(list(self.sort)) if self.sort else cursor
 
+    def find_one(
+        self, db: Db, *, projection: Any = None, session: ClientSession | None = None, **arguments: Any
+    ) -> Document | None:
+        """Return the first matching document in the query's order, or None."""
+        return next(self.find(db, limit=1, projection=projection, session=session, **arguments), None)
+
     def explain(self, db: Db) -> Document:
         """The server's plan for the example, with execution figures."""
         command: Document = {"find": self.collection, "filter": self.where(**self.example)}
@@ -72,6 +79,10 @@ class Pipeline:
 
     def __call__(self, **arguments: Any) -> list[Document]:
         return self.stages(**arguments)
+
+    def run(self, db: Db, *, session: ClientSession | None = None, **arguments: Any) -> CommandCursor[Document]:
+        """Return a cursor over the results."""
+        return db[self.collection].aggregate(self.stages(**arguments), session=session)
 
     def explain(self, db: Db) -> Document:
         """The server's plan for the example, with execution figures."""

@@ -18,9 +18,9 @@ from squinney.mongo.schema import Document, Index
 
 Value = str | int | float | bool | datetime
 
-MOST_PAIRS = 200
-LONGEST_NAME = 200
-LONGEST_TEXT = 1000
+MAX_PAIRS = 200
+MAX_NAME_LENGTH = 200
+MAX_TEXT_LENGTH = 1000
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ def pairs(properties: Mapping[str, Value | Sequence[Value]], *, field: str = "pr
         for name in sorted(properties)
         for value in _as_list(properties[name])
     ]
-    if len(stored) > MOST_PAIRS:
-        raise Invalid(f"{field} must have at most {MOST_PAIRS} values", field=field, limit=MOST_PAIRS)
+    if len(stored) > MAX_PAIRS:
+        raise Invalid(f"{field} must have at most {MAX_PAIRS} values", field=field, limit=MAX_PAIRS)
     return list({(pair["n"], isinstance(pair["v"], bool), pair["v"]): pair for pair in stored}.values())
 
 
@@ -78,8 +78,8 @@ def matches(wanted: Mapping[str, Value | Range], *, field: str = "properties") -
 
     Raises: `Invalid` naming the property, for a bad name, value or range.
     """
-    if not isinstance(wanted, Mapping) or len(wanted) > MOST_PAIRS:
-        raise Invalid(f"{field} must be a mapping of at most {MOST_PAIRS} names", field=field, limit=MOST_PAIRS)
+    if not isinstance(wanted, Mapping) or len(wanted) > MAX_PAIRS:
+        raise Invalid(f"{field} must be a mapping of at most {MAX_PAIRS} names", field=field, limit=MAX_PAIRS)
     conditions = [{"$elemMatch": {"n": _check_name(name, field), "v": _condition(value, f"{field}.{name}")}}
                   for name, value in wanted.items()]  # fmt: skip
     return {field: {"$all": conditions}} if conditions else {}
@@ -104,12 +104,12 @@ def _as_list(value: Any) -> Sequence[Any]:
 
 
 def _check_name(name: Any, field: str) -> str:
-    return checks.text(name, f"{field} name", least=1, most=LONGEST_NAME)
+    return checks.text(name, f"{field} name", min_length=1, max_length=MAX_NAME_LENGTH)
 
 
 def _check_value(value: Any, field: str) -> Value:
     if isinstance(value, str):
-        return checks.text(value, field, most=LONGEST_TEXT)
+        return checks.text(value, field, max_length=MAX_TEXT_LENGTH)
     if isinstance(value, int) and not isinstance(value, bool):
         return checks.integer(value, field)
     if isinstance(value, float) and math.isfinite(value):

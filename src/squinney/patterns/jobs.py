@@ -1,7 +1,7 @@
 """The declaration of a periodic job, and the stored record of its runs; `service/jobs/` runs the jobs.
 
 ```
-jobs { _id: name, next_at, runs, failures: consecutive ones, term: the term of the last recorded run's lease,
+squinney.jobs { _id: name, next_at, runs, failures: consecutive ones, term: the term of the last recorded run's lease,
        running: {holder, started_at}, set while the job runs, and left there if its worker dies: the lease then expires,
        last: {outcome: ok | failed, result, error, holder, started_at, finished_at, duration_seconds} }
 ```
@@ -17,14 +17,15 @@ from typing import Any
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
 
-NAME = "jobs"
-COLLECTIONS = [Collection(NAME, unsharded="one document per job: some dozens in all")]
+NAME = "squinney.jobs"
+COLLECTIONS = [Collection(NAME, formerly="jobs", unsharded="one document per job: some dozens in all")]
 
 RECORD = Query("jobs.record", NAME, where=lambda name: {"_id": name}, example={"name": "j"})
 RECORDS = Query("jobs.records", NAME, where=lambda names: {"_id": {"$in": names}}, example={"names": ["j", "k"]})
 DUE = Query(
     "jobs.due",
     NAME,
+    # guard: the server's clock says when a job is due
     where=lambda names: {"_id": {"$in": names}, "$expr": {"$lte": ["$next_at", "$$NOW"]}},
     example={"names": ["j", "k"]},
 )

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from squinney import checks
-from squinney.mongo.connect import after, operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db, Document
+from squinney.mongo.server_time import after
 
-NAME = "leases"
-COLLECTIONS = [Collection(NAME, shard_key={"_id": "hashed"})]
+NAME = "squinney.leases"
+COLLECTIONS = [Collection(NAME, formerly="leases", shard_key={"_id": "hashed"})]
 
 LEASE = Query("leases.lease", NAME, where=lambda name: {"_id": name}, example={"name": "job:recover"})
 HELD = Query(
@@ -51,6 +52,7 @@ class Lease:
     @property
     def is_sure(self) -> bool:
         """Whether no other process can hold the lease yet."""
+        # guard: an expired lease is not sure
         return time.monotonic() < self.sure_until
 
 
@@ -67,15 +69,17 @@ class Leases:
 
         Raises: `Invalid`, `Unavailable`.
         """
-        checks.text(name, "name", least=1, most=200)
+        checks.text(name, "name", min_length=1, max_length=200)
         requested = time.monotonic()
         token = secrets.token_hex(16)
-        found = self._leases.find_one_and_update(
+        lease = self._leases.find_one_and_update(
             LEASE(name=name), _acquisition(token, self.holder, seconds), upsert=True, return_document=True
         )
-        if found is None or found.get("token") != token:
+        # guard: only the process whose token is stored holds a lease
+        if lease is None or lease.get("token") != token:
             return None
-        return Lease(name, token, int(found["term"]), requested + seconds)
+        # guard: a lease counts from before its request
+        return Lease(name, token, int(lease["term"]), requested + seconds)
 
     @operation()
     def renew(self, lease: Lease, seconds: float) -> bool:
@@ -85,9 +89,13 @@ class Leases:
         """
         requested = time.monotonic()
         renewed = self._leases.update_one(
-            HELD(name=lease.name, token=lease.token), [{"$set": {"until": after(seconds)}}]
+            # guard, 2 lines: only its holder renews a lease
+            HELD(name=lease.name, token=lease.token),
+            [{"$set": {"until": after(seconds)}}],
         )
+        # guard: a lost lease cannot be renewed
         if renewed.matched_count:
+            # guard: a renewed lease counts from before the request
             lease.sure_until = requested + seconds
         return renewed.matched_count > 0
 
@@ -97,9 +105,13 @@ class Leases:
 
         Raises: `Unavailable`.
         """
+        # guard: a released lease is not sure
         lease.sure_until = 0
         self._leases.update_one(
-            HELD(name=lease.name, token=lease.token), [{"$set": {"until": "$$NOW"}}, {"$unset": ["token", "holder"]}]
+            # guard, 2 lines: only its holder releases a lease
+            HELD(name=lease.name, token=lease.token),
+            # guard: a release frees the lease at once
+            [{"$set": {"until": "$$NOW"}}, {"$unset": ["token", "holder"]}],
         )
 
     @operation(reads_only=True)
@@ -118,6 +130,8 @@ def _acquisition(token: str, holder: str, seconds: float) -> list[Document]:
         "token": token,
         "holder": {"$literal": holder},
         "until": after(seconds),
+        # guard: each holder has a greater term
         "term": {"$add": [{"$ifNull": ["$term", 0]}, 1]},
     }
+    # guard: a valid lease is not acquired by another process
     return [{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"$cond": [free, taken, {}]}]}}]

@@ -63,14 +63,18 @@ def edit(
     """
     new = new or new_nonce()
     changed = collection.find_one_and_update(
+        # guard: a nonce must be a string
+        # guard: an edit applies only to the version it is based on
         {"$and": [where, {field: _plain(nonce)}]},
         stamped(update, new, field=field),
         return_document=ReturnDocument.AFTER,
+        # guard: an edit is part of its transaction
         session=session,
     )
     if changed is not None:
         return changed
     current = collection.find_one(where, session=session)
+    # guard: a repeated edit returns the document it has changed
     if current is not None and value_at(current, field) == new:
         return current
     raise conflict(current, nonce, yours=yours, base=base)
@@ -79,9 +83,12 @@ def edit(
 def stamped(update: Update, new: str, *, field: str = "nonce") -> Any:
     """Return the update (operators or a pipeline) extended to set the new nonce."""
     if not isinstance(update, Mapping):
+        # guard: a nonce is not evaluated as an expression
         return [*update, {"$set": {field: {"$literal": new}}}]
+    # guard: an update must not change the nonce
     if any(_overlap(field, path) for fields in update.values() for path in fields):
         raise ValueError(f"an edit must not change {field}")
+    # guard: an edit sets a new nonce
     return {**update, "$set": {**update.get("$set", {}), field: new}}
 
 

@@ -24,6 +24,7 @@ from bson.decimal128 import Decimal128
 from bson.errors import BSONError
 from bson.int64 import Int64
 from bson.objectid import ObjectId
+from bson.timestamp import Timestamp
 from pymongo.client_session import ClientSession
 
 from squinney import checks
@@ -38,9 +39,9 @@ U = TypeVar("U")
 Sort = Sequence[tuple[str, int]]
 
 LIMIT = 50
-MOST_READS = 10
-LONGEST_CURSOR = 16_384
-PAGEABLE = {str, int, Int64, float, bool, bytes, Binary, UUID, datetime, ObjectId, Decimal128, type(None)}
+MAX_READS = 10
+MAX_CURSOR_LENGTH = 16_384
+PAGEABLE = {str, int, Int64, float, bool, bytes, Binary, UUID, datetime, Timestamp, ObjectId, Decimal128, type(None)}
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def page(
     *,
     cursor: str | None = None,
     limit: int = LIMIT,
-    most: int = 200,
+    max_limit: int = 200,
     projection: Mapping[str, Any] | None = None,
     session: ClientSession | None = None,
     **arguments: Any,
@@ -71,14 +72,18 @@ def page(
     An item that exists while all pages are read is returned exactly once. An item that is inserted or deleted meanwhile
     may or may not be returned. A projection must include the sort fields.
 
-    Raises: `Invalid` for a cursor of another list, or a limit outside 1 to `most`.
+    Raises: `Invalid` for a cursor of another list, or a limit outside 1 to `max_limit`.
     """
-    limit = checks.integer(limit, "limit", least=1, most=most)
+    # guard: the limit of a page is checked
+    limit = checks.integer(limit, "limit", minimum=1, maximum=max_limit)
+    # guard: a projection must include the sort fields
     if projection and not all(_keeps(projection, field) for field, _ in query.sort):
         raise ValueError(f"the projection must include the sort fields of {query.name}")
     where = query(**arguments)
     if cursor is not None:
+        # guard: a page starts after its cursor
         where = {"$and": [where, after(query.sort, cursor)]}
+    # guard: an extra document shows whether there is a next page
     found = replace(query, where=lambda: where).find(db, limit=limit + 1, projection=projection, session=session)
     return page_from(list(found), query.sort, limit=limit)
 
@@ -106,9 +111,9 @@ def filtered_page(
     cursor: str | None,
     limit: int,
 ) -> Page[T]:
-    """Return a page of the items that `keep` selects; reads at most `MOST_READS` pages to fill it."""
+    """Return a page of the items that `keep` selects; reads at most `MAX_READS` pages to fill it."""
     items: list[T] = []
-    for _ in range(MOST_READS):
+    for _ in range(MAX_READS):
         found = read(cursor)
         for item in keep(found.items):
             items.append(item)
@@ -128,6 +133,7 @@ def cursor_after(sort: Sort, item: Mapping[str, Any]) -> str:
     """
     keys = {field: value_at(item, field) for field, _ in sort}
     for field, value in keys.items():
+        # guard: sort keys must not be arrays or documents
         if type(value) not in PAGEABLE:
             raise TypeError(f"cannot page by {field}: it holds a {type(value).__name__}")
     return base64.urlsafe_b64encode(bson.encode(keys, codec_options=CODEC)).rstrip(b"=").decode()
@@ -142,9 +148,12 @@ def after(sort: Sort, cursor: str) -> Document:
     branches: list[Document] = []
     ties: Document = {}
     for field, direction in sort:
+        # guard: values of a cursor are not evaluated as expressions
         beyond = {"$gt" if direction > 0 else "$lt": [f"${field}", {"$literal": keys[field]}]}
+        # guard: nothing sorts before null
         if direction > 0 or keys[field] is not None:  # nothing sorts before null, but $expr puts a missing field there
             branches.append({**ties, "$expr": beyond})
+        # guard: ties are broken by the next field
         ties = {**ties, field: keys[field]}
     return {"$or": branches} if branches else {"_id": {"$in": []}}
 
@@ -161,13 +170,17 @@ def cursor_keys(sort: Sort, cursor: Any) -> Document:
 
     Raises: `Invalid` for a cursor that `cursor_after` did not make for these fields.
     """
-    if not isinstance(cursor, str) or len(cursor) > LONGEST_CURSOR:
+    # guard: a cursor has a maximum length
+    if not isinstance(cursor, str) or len(cursor) > MAX_CURSOR_LENGTH:
         raise _malformed()
     try:
+        # guard: a cursor is decoded strictly
         packed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         keys = bson.decode(packed, CODEC)
     except (binascii.Error, ValueError, OverflowError, BSONError):
         raise _malformed() from None
+    # guard: a cursor with arrays or documents is rejected
+    # guard: a cursor of another list is rejected
     if keys.keys() != dict(sort).keys() or not {type(value) for value in keys.values()} <= PAGEABLE:
         raise _malformed()
     return keys

@@ -1,7 +1,7 @@
 """A task queue for work that outlives a request; each task is delivered at least once.
 
 ```
-tasks { _id: "<queue>/<key or id>", queue, state: ready | dead, due_at, body, tries, put_at, error, failed_at,
+squinney.tasks { _id: "<queue>/<key or id>", queue, state: ready | dead, due_at, body, tries, put_at, error, failed_at,
         receipt: the token of the worker that took the task, again: it was put once more while a worker had it }
 ```
 A taken task stays in the collection and is due again after `visibility_seconds`, unless its worker calls `done` before.
@@ -16,6 +16,7 @@ import random
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NotRequired, TypedDict, cast
 
@@ -26,34 +27,39 @@ from pymongo.errors import DuplicateKeyError
 
 from squinney import checks
 from squinney.errors import Invalid, LimitReached
-from squinney.mongo.connect import after, operation, server_now
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db, Document, Index
+from squinney.mongo.server_time import after, server_now
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.transactions import Step, visible
+from squinney.transactions import Step
 
 log = logging.getLogger(__name__)
 
-NAME = "tasks"
-MOST_BODY_BYTES = 1_000_000
-LONGEST_ERROR = 500
-LONGEST_PAUSE_SECONDS = 600
+NAME = "squinney.tasks"
+MAX_BODY_BYTES = 1_000_000
+MAX_ERROR_LENGTH = 500
+MAX_PAUSE_SECONDS = 600
+MAX_COUNTED = 10_000
 
 COLLECTIONS = [
     Collection(
         NAME,
+        formerly="tasks",
         indexes=[Index([("queue", 1), ("state", 1), ("due_at", 1), ("_id", 1)], why="take() and the lists, in order")],
-        # A queue is on one shard, because `take` is a find-and-modify, which must address a single shard.
-        shard_key={"queue": 1},
+        unsharded="`take` changes the next task of all, so it needs one shard; tasks that are done are gone",
     )
 ]
 
 DUE = Query(
     "tasks.due",
     NAME,
-    where=lambda queue: visible({"queue": queue, "state": "ready", "$expr": {"$lte": ["$due_at", "$$NOW"]}}),
+    # guard: a queue delivers only its own tasks
+    # guard: a dead letter is not delivered
+    # guard: a task is not delivered before it is due
+    where=lambda queue: {"queue": queue, "state": "ready", "$expr": {"$lte": ["$due_at", "$$NOW"]}},
     example={"queue": "q"},
     sort=[("due_at", 1), ("_id", 1)],
 )
@@ -66,6 +72,7 @@ TASK = Query(
 HANDED_OUT = Query(
     "tasks.handed-out",
     NAME,
+    # guard: only the worker with the receipt can end a task
     where=lambda queue, task_id, receipt: {"queue": queue, "_id": task_id, "receipt": receipt},
     example={"queue": "q", "task_id": "q/1", "receipt": "r"},
 )
@@ -95,6 +102,33 @@ QUERIES: list[Query | Pipeline] = [DUE, TASK, HANDED_OUT, SOME_TASKS, DEAD, COUN
 _WAITING: Document = {"due_at": "$$NOW", "put_at": "$$NOW", "tries": 0, "receipt": None, "again": False}
 
 
+@dataclass(frozen=True)
+class Backlog:
+    """What waits in a queue: due tasks, up to `MAX_COUNTED`, how long the oldest has been due, and dead letters."""
+
+    due: int
+    oldest_seconds: float
+    dead: int
+
+
+@operation(reads_only=True)
+def backlogs(db: Db) -> dict[str, Backlog]:
+    """Return what waits in each queue, at a cost that does not grow with it.
+
+    Raises: `Unavailable`.
+    """
+    db = pinned(db)
+    now = server_now(db)
+    return {name: _backlog(db, name, now) for name in db[NAME].distinct("queue")}
+
+
+def _backlog(db: Db, queue: str, now: datetime) -> Backlog:
+    oldest = DUE.find_one(db, queue=queue, projection={"due_at": 1})
+    due = db[NAME].count_documents(DUE(queue=queue), limit=MAX_COUNTED)
+    dead = db[NAME].count_documents(DEAD(queue=queue), limit=MAX_COUNTED)
+    return Backlog(due, max(0.0, (now - oldest["due_at"]).total_seconds()) if oldest else 0.0, dead)
+
+
 class Task(TypedDict):
     """A task that a worker has taken."""
 
@@ -118,14 +152,14 @@ class Queue:
         name: str,
         *,
         visibility_seconds: float = 60,
-        most_tries: int = 8,
+        max_tries: int = 8,
         backoff_seconds: float = 1,
     ) -> None:
         self._db = pinned(db)
         self._tasks = self._db[NAME]
-        self.name = checks.text(name, "name", least=1, most=50, pattern=r"[a-z][a-z0-9-]*")
+        self.name = checks.text(name, "name", min_length=1, max_length=50, pattern=r"[a-z][a-z0-9-]*")
         self._visibility_seconds = visibility_seconds
-        self._most_tries = most_tries
+        self._max_tries = max_tries
         self._backoff_seconds = backoff_seconds
 
     # ---- putting ----
@@ -148,13 +182,17 @@ class Queue:
         """
         task_id = self._id_for(key)
         checks.seconds(delay_seconds, "delay_seconds")
+        # guard: a body is not evaluated as an expression
         content = {"queue": self.name, "state": "ready", "body": {"$literal": _checked(body)}}
         fresh = {"tries": 0, "due_at": after(delay_seconds), "put_at": "$$NOW", "receipt": None}
         is_handed_out = {"$ne": [{"$ifNull": ["$receipt", None]}, None]}
+        # guard: putting a taken task does not deliver it a second time
+        # guard: putting a taken task schedules another run
         change = {"$cond": [{"$ne": ["$state", "ready"]}, fresh, {"again": is_handed_out}]}
         update: list[Document] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", content, change]}}]
         try:
             self._upsert(task_id, update, session)
+        # guard: two processes may put a new key concurrently
         except DuplicateKeyError:  # another process inserted the same key concurrently: now it exists
             self._upsert(task_id, update, session)
         return task_id
@@ -182,7 +220,7 @@ class Queue:
         return Step(NAME, task_id, insert=task, route={"queue": self.name})
 
     def _id_for(self, key: str | None) -> str:
-        return f"{self.name}/{new_id() if key is None else checks.text(key, 'key', least=1, most=150)}"
+        return f"{self.name}/{new_id() if key is None else checks.text(key, 'key', min_length=1, max_length=150)}"
 
     # ---- working ----
 
@@ -190,7 +228,7 @@ class Queue:
     def take(self) -> Task | None:
         """Take the task that has been due longest, for `visibility_seconds`; return None if none is due.
 
-        A task that was already taken `most_tries` times becomes a dead letter instead.
+        A task that was already taken `max_tries` times becomes a dead letter instead.
 
         Atomic: each task by one find-and-modify.
         After a crash: the task is due again after `visibility_seconds`.
@@ -198,27 +236,28 @@ class Queue:
         """
         while True:
             receipt = secrets.token_hex(12)
-            found = self._tasks.find_one_and_update(
+            due = self._tasks.find_one_and_update(
                 DUE(queue=self.name), self._hand_out(receipt), sort=list(DUE.sort), return_document=ReturnDocument.AFTER
             )
-            if found is None or found["state"] == "ready":
-                return cast(Task | None, found)
-            log.warning("task %s is dead after %d tries", found["_id"], found["tries"])
+            if due is None or due["state"] == "ready":
+                return cast(Task | None, due)
+            log.warning("task %s is dead after %d tries", due["_id"], due["tries"])
 
     @operation()
-    def take_some(self, most: int) -> list[Task]:
-        """Take up to `most` tasks, those that have been due longest, for workers that handle many at once.
+    def take_some(self, limit: int) -> list[Task]:
+        """Take up to `limit` tasks, those that have been due longest, for workers that handle many at once.
 
         Atomic: each task by itself, by the server's clock.
         After a crash: the tasks are due again after `visibility_seconds`.
         Raises: `Unavailable`.
         """
-        due = DUE.find(self._db, queue=self.name, limit=most, projection={"_id": 1})
+        due = DUE.find(self._db, queue=self.name, limit=limit, projection={"_id": 1})
         ids = [one["_id"] for one in due]
         if not ids:
             return []
         some = SOME_TASKS(queue=self.name, task_ids=ids)
         receipt = secrets.token_hex(12)
+        # guard: a task of a batch goes to one worker
         self._tasks.update_many({**DUE(queue=self.name), **some}, self._hand_out(receipt))
         found = {one["_id"]: one for one in self._tasks.find(some)}
         for one in found.values():
@@ -228,10 +267,12 @@ class Queue:
         return [cast(Task, one) for one in taken if one.get("receipt") == receipt]
 
     def _hand_out(self, receipt: str) -> list[Document]:
+        # guard: a task put again has all its tries when it is taken
         tries = {"$cond": ["$again", 0, "$tries"]}  # it was put once more while a worker had it that then died
         out = {
             "receipt": receipt,
             "tries": {"$add": [tries, 1]},
+            # guard: a taken task is due again after the visibility time
             "due_at": after(self._visibility_seconds),
             "again": False,
         }
@@ -242,7 +283,8 @@ class Queue:
             "failed_at": "$$NOW",
             "error": {"$ifNull": ["$error", "it was taken and never finished"]},
         }
-        spent = {"$gte": [tries, self._most_tries]}
+        # guard: a task that kills its workers becomes a dead letter
+        spent = {"$gte": [tries, self._max_tries]}
         return [{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"$cond": [spent, dead, out]}]}}]
 
     @operation()
@@ -262,6 +304,7 @@ class Queue:
         Atomic: one delete, or one update.
         After a crash: the task is due again after `visibility_seconds`.
         """
+        # guard: a task that was put once more is not deleted
         if self._tasks.delete_one({**self._mine(task), "again": {"$ne": True}}).deleted_count:
             return True
         return self._tasks.update_one(self._mine(task), [{"$set": _WAITING}]).matched_count > 0
@@ -274,6 +317,7 @@ class Queue:
         After a crash: the remaining tasks are due again after `visibility_seconds`.
         """
         mine = SOME_TASKS(queue=self.name, task_ids=[task["_id"] for task in tasks])
+        # guard: only the worker that took a batch can end it
         mine["receipt"] = {"$in": sorted({task.get("receipt", "") for task in tasks})}
         settled = self._tasks.delete_many({**mine, "again": {"$ne": True}}).deleted_count
         if settled < len(tasks):
@@ -287,7 +331,7 @@ class Queue:
         The delay doubles with each try. Returns False if this worker no longer has the task.
         """
         outcome = {
-            "error": {"$literal": checks.storable(error, most=LONGEST_ERROR)},
+            "error": {"$literal": checks.storable(error, max_length=MAX_ERROR_LENGTH)},
             "failed_at": "$$NOW",
             "receipt": None,
             "again": False,
@@ -295,27 +339,29 @@ class Queue:
         later: Document = {"due_at": after(self._pause(task))}
         dead: Document = {"state": "dead", "due_at": "$$NOW"}
         renewed: Document = {"tries": 0, **later}  # it was put once more meanwhile, which restores all its tries
-        spent = task["tries"] >= self._most_tries
+        spent = task["tries"] >= self._max_tries
+        # guard: a task put again has all its tries when it fails
+        # guard: a task that fails each time becomes a dead letter
         change = {"$cond": ["$again", renewed, dead if spent else later]}
         update: list[Document] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", outcome, change]}}]
         return self._tasks.update_one(self._mine(task), update).matched_count > 0
 
     def _pause(self, task: Task) -> float:
-        longest = min(self._backoff_seconds * 2 ** (task["tries"] - 1), LONGEST_PAUSE_SECONDS)
+        longest = min(self._backoff_seconds * 2 ** (task["tries"] - 1), MAX_PAUSE_SECONDS)
         return random.uniform(longest / 2, longest)
 
     def _mine(self, task: Task) -> Document:
         return HANDED_OUT(queue=self.name, task_id=task["_id"], receipt=task.get("receipt", ""))
 
-    def work(self, handle: Callable[[Task], object], *, most: int = 100) -> Counter[str]:
-        """Take and handle up to `most` due tasks, as a job; an error in the handler fails only its task.
+    def work(self, handle: Callable[[Task], object], *, limit: int = 100) -> Counter[str]:
+        """Take and handle up to `limit` due tasks, as a job; an error in the handler fails only its task.
 
         Atomic: each task by itself.
         After a crash: the current task is due again after `visibility_seconds`.
         Raises: `Unavailable`.
         """
         counts: Counter[str] = Counter()
-        for _ in range(most):
+        for _ in range(limit):
             task = self.take()
             if task is None:
                 break
@@ -326,6 +372,7 @@ class Queue:
         """Handle and end one taken task; return `done`, `failed`, or `late` if another worker has it by now."""
         try:
             handle(task)
+        # guard: an error in a handler fails only its task
         except Exception as error:
             log.exception("task %s failed, try %d", task["_id"], task["tries"])
             self.fail(task, f"{type(error).__name__}: {error}")
@@ -348,6 +395,7 @@ class Queue:
     @operation()
     def revive(self, task_id: str) -> bool:
         """Make a dead letter ready again, with all its tries; return False if it does not exist."""
+        # guard: only dead letters are revived
         where = {**TASK(queue=self.name, task_id=checks.identifier(task_id, "task")), "state": "dead"}
         alive: Document = {"state": "ready", "tries": 0, "due_at": "$$NOW", "again": False}
         return self._tasks.update_one(where, [{"$set": alive}]).matched_count > 0
@@ -355,6 +403,7 @@ class Queue:
     @operation()
     def drop(self, task_id: str) -> bool:
         """Delete a dead letter; return False if it does not exist."""
+        # guard: only dead letters are dropped
         where = {**TASK(queue=self.name, task_id=checks.identifier(task_id, "task")), "state": "dead"}
         return self._tasks.delete_one(where).deleted_count > 0
 
@@ -364,6 +413,7 @@ def _checked(body: Mapping[str, Any]) -> dict[str, Any]:
         size = len(bson.encode(dict(body)))
     except (bson.errors.BSONError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Invalid(f"body cannot be stored: {error}", field="body") from error
-    if size > MOST_BODY_BYTES:
-        raise LimitReached(f"body must have at most {MOST_BODY_BYTES} bytes, not {size}", field="body")
+    # guard: a body has a maximum size
+    if size > MAX_BODY_BYTES:
+        raise LimitReached(f"body must have at most {MAX_BODY_BYTES} bytes, not {size}", field="body")
     return dict(body)

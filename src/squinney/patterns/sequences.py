@@ -11,13 +11,13 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from squinney import checks
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Collection, Db
 
-COLLECTIONS = [Collection("sequences", shard_key={"_id": "hashed"})]
+COLLECTIONS = [Collection("squinney.sequences", formerly="sequences", shard_key={"_id": "hashed"})]
 
-LARGEST_TAKE = 1_000_000
+MAX_TAKE = 1_000_000
 
 
 class Sequences:
@@ -30,8 +30,9 @@ class Sequences:
 
     def __init__(self, db: Db, *, batch: int = 100) -> None:
         # Majority: a number must not be returned again because a primary was rolled back.
-        self._sequences = pinned(db)["sequences"]
-        self._batch = checks.integer(batch, "batch", least=1, most=LARGEST_TAKE)
+        # guard: a number is returned when a majority has stored the counter
+        self._sequences = pinned(db)["squinney.sequences"]
+        self._batch = checks.integer(batch, "batch", minimum=1, maximum=MAX_TAKE)
         self._waiting: dict[str, Iterator[int]] = {}
         self._locks: defaultdict[str, Lock] = defaultdict(Lock)
         self._process = os.getpid()
@@ -43,6 +44,7 @@ class Sequences:
         """
         name = checks.identifier(name, "name")
         self._drop_numbers_of_parent()
+        # guard: threads share one batch
         with self._locks[name]:
             number = next(self._waiting.get(name, iter(())), None)
             if number is None:
@@ -57,21 +59,28 @@ class Sequences:
         Raises: `Invalid` for a bad name, or a count outside 1 to 1,000,000; `Unavailable`.
         """
         name = checks.identifier(name, "name")
-        count = checks.integer(count, "count", least=1, most=LARGEST_TAKE)
+        count = checks.integer(count, "count", minimum=1, maximum=MAX_TAKE)
         try:
             last = self._advance(name, count)
+        # guard: two processes may create a sequence concurrently
         except DuplicateKeyError:  # another process created the sequence concurrently: now it exists
             last = self._advance(name, count)
+        # guard: reserved numbers end with the stored counter
         return range(last - count + 1, last + 1)
 
     def _advance(self, name: str, count: int) -> int:
         counter = self._sequences.find_one_and_update(
-            {"_id": name}, {"$inc": {"last": count}}, upsert=True, return_document=ReturnDocument.AFTER
+            {"_id": name},
+            # guard: a batch of numbers is reserved completely
+            {"$inc": {"last": count}},
+            upsert=True,
+            return_document=ReturnDocument.AFTER,
         )
         assert counter is not None  # an upsert returns the document
         return int(counter["last"])
 
     def _drop_numbers_of_parent(self) -> None:
         """Drop reserved numbers in a forked child, because its parent has the same ones."""
+        # guard: a forked child drops the numbers of its parent
         if os.getpid() != self._process:
             self._waiting, self._locks, self._process = {}, defaultdict(Lock), os.getpid()

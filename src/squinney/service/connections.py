@@ -8,7 +8,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADER_SECONDS = 10.0
-MOST_HEADER_BYTES = 64 * 1024
+MAX_HEADER_BYTES = 64 * 1024
 
 
 class HeaderLimitProtocol(HttpToolsProtocol):
@@ -30,8 +30,8 @@ class HeaderLimitProtocol(HttpToolsProtocol):
         super().data_received(data)
         if not self._in_headers or self.transport.is_closing():
             return
-        if self._header_bytes > MOST_HEADER_BYTES:
-            self.send_400_response(f"The headers are larger than {MOST_HEADER_BYTES} bytes.")
+        if self._header_bytes > MAX_HEADER_BYTES:
+            self.send_400_response(f"The headers are larger than {MAX_HEADER_BYTES} bytes.")
         elif self._header_timer is None:
             self._start_timer()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
@@ -10,10 +10,11 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
 from squinney.assembly import jobs as jobs_of_all
-from squinney.errors import Unavailable
-from squinney.http.dependencies import assembled
+from squinney.errors import Forbidden, Unavailable
+from squinney.http.dependencies import assembled, client_address
 from squinney.http.threads import PROBES
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
+from squinney.patterns.addresses import is_within
 from squinney.service.jobs import statuses
 from squinney.system import Assembled
 
@@ -26,22 +27,32 @@ async def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/readyz", responses={503: {"description": "MongoDB is unreachable"}})
+@router.get("/readyz", responses={503: {"description": "MongoDB is unreachable, or the process is about to end"}})
 @PROBES
-def readyz(systems: Annotated[Assembled, Depends(assembled)]) -> JSONResponse:
-    """Report whether MongoDB accepts writes, and the state of each job."""
+def readyz(request: Request, systems: Annotated[Assembled, Depends(assembled)]) -> JSONResponse:
+    """Report whether the process is to get requests, and the state of each job."""
+    state, status = readiness(systems, draining=request.app.state.draining)
+    return JSONResponse(state, status_code=status)
+
+
+def readiness(systems: Assembled, *, draining: bool) -> tuple[dict[str, Any], int]:
+    """Return what `/readyz` reports, and its status: whether MongoDB accepts writes and the process goes on."""
     try:
         with operation(2, reads_only=True):
             writable = systems.db.client.admin.command("hello").get("isWritablePrimary", False)
             jobs = {job.name: job.state for job in statuses(systems.db, jobs_of_all(systems.systems))}
     except Unavailable:
         writable, jobs = False, {}
-    state = {"status": "ready" if writable else "MongoDB is unreachable", "jobs": jobs}
-    return JSONResponse(state, status_code=200 if writable else 503)
+    status = "draining" if draining else "ready" if writable else "MongoDB is unreachable"
+    return {"status": status, "jobs": jobs}, 200 if status == "ready" else 503
 
 
-@router.get("/metrics", response_class=PlainTextResponse)
+@router.get("/metrics", response_class=PlainTextResponse, responses={403: {"description": "not for this address"}})
 @PROBES
 def metrics(request: Request) -> Response:
-    """Return metrics in the format of Prometheus."""
+    """Return metrics in the format of Prometheus, to the addresses of `SQUINNEY_METRICS_FROM`."""
+    allowed = request.app.state.options.metrics_from
+    # guard: metrics are for those allowed
+    if allowed is not None and not is_within(client_address(request.scope), allowed):
+        raise Forbidden("metrics are for the addresses of SQUINNEY_METRICS_FROM")
     return Response(generate_latest(request.app.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)

@@ -9,11 +9,13 @@ from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
 
-from squinney.http.problems import MEDIA_TYPE
+from squinney.http.access.callers import API
+from squinney.http.error_responses import MEDIA_TYPE
+from squinney.http.rooted import root_of
 from squinney.http.routes import expanded
-from squinney.service.middleware.api_keys import OPEN, PREFIX, scope_for
+from squinney.service.middleware.api_keys import OPEN, scope_for
 
-PROBLEM = {"$ref": "#/components/schemas/ProblemModel"}
+ERROR = {"$ref": "#/components/schemas/ErrorBody"}
 SECURITY = {
     "type": "http",
     "scheme": "bearer",
@@ -39,15 +41,19 @@ class Document:
         self._lock = threading.Lock()
 
     def __call__(self) -> dict[str, Any]:
+        # guard: only one thread builds the OpenAPI document
         with self._lock:
             if self._app.openapi_schema is None:
                 self._app.openapi_schema = _described(self._app)
             return self._app.openapi_schema
 
 
+# guard: the OpenAPI document is built in a thread
 def show_document(request: Request) -> JSONResponse:
     """Return the document. Not a coroutine: building it takes over a second and would block the event loop."""
-    return JSONResponse(request.app.openapi())
+    root = root_of(request)
+    servers = {"servers": [{"url": root}]} if root else {}
+    return JSONResponse({**request.app.openapi(), **servers})
 
 
 def _described(app: FastAPI) -> dict[str, Any]:
@@ -56,7 +62,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
     document["components"].setdefault("securitySchemes", {})["key"] = SECURITY
     for path, item in document["paths"].items():
         for method, operation in item.items():
-            if path.startswith(PREFIX) and path not in OPEN:
+            if path.startswith(API) and path not in OPEN:
                 _complete(operation, scope_for(method.upper(), path, app.state.scopes))
     return document
 
@@ -70,17 +76,17 @@ def _complete(operation: dict[str, Any], scope: str) -> None:
             responses.setdefault(status, {"description": code, "example": (title, code, detail.format(scope=scope))})
     for status, response in responses.items():
         if status >= "400":
-            responses[status] = _as_problem(status, response)
+            responses[status] = _as_error(status, response)
 
 
-def _as_problem(status: str, response: dict[str, Any]) -> dict[str, Any]:
+def _as_error(status: str, response: dict[str, Any]) -> dict[str, Any]:
     description = response["description"].removeprefix("Validation Error") or "invalid"
     code = description.split(" or ")[0]
     title, code, detail = response.get("example", (code.replace("-", " ").capitalize(), code, code.replace("-", " ")))
     example = {"type": "about:blank", "title": title, "status": int(status), "detail": detail, "code": code}
-    content = {MEDIA_TYPE: {"schema": PROBLEM, "example": {**example, "details": {}}}}
-    problem: dict[str, Any] = {"description": description, "content": content}
+    content = {MEDIA_TYPE: {"schema": ERROR, "example": {**example, "details": {}}}}
+    documented: dict[str, Any] = {"description": description, "content": content}
     if status in ("429", "503"):
         seconds = {"description": "Seconds to wait", "schema": {"type": "integer"}}
-        problem["headers"] = {"Retry-After": seconds}
-    return problem
+        documented["headers"] = {"Retry-After": seconds}
+    return documented

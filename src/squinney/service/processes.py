@@ -31,9 +31,9 @@ STARTED = "from squinney.service.processes import _work; _work()"
 
 
 class Processes:
-    """Calls functions in worker processes. `at_once` calls run, `most_waiting` wait up to `wait_seconds`, others fail.
+    """Calls functions in worker processes. `at_once` calls run, `max_waiting` wait up to `wait_seconds`, others fail.
 
-    Functions are found by name; arguments and results are pickled. A worker that takes longer than `most_seconds` is
+    Functions are found by name; arguments and results are pickled. A worker that takes longer than `max_seconds` is
     killed, and the next call starts a new one. Instances are thread-safe. `close` kills all workers; they also stop
     when this process ends, even if it is killed.
     """
@@ -42,14 +42,14 @@ class Processes:
         self,
         *,
         at_once: int | None = None,
-        most_waiting: int = 20,
+        max_waiting: int = 20,
         wait_seconds: float = 3.0,
-        most_seconds: float = 6.0,
+        max_seconds: float = 6.0,
     ) -> None:
         self._at_once = at_once or max(1, (os.cpu_count() or 1) // 2)
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
         self._wait_seconds = wait_seconds
-        self._most_seconds = most_seconds
+        self._max_seconds = max_seconds
         self._changed = threading.Condition()
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
@@ -62,12 +62,13 @@ class Processes:
         Raises: `Unavailable` if too many calls wait, the wait or the call takes too long, or the worker dies.
         """
         with self._process() as process:
-            return cast(R, process.call(function, args, kwargs, self._most_seconds))
+            return cast(R, process.call(function, args, kwargs, self._max_seconds))
 
     def close(self) -> None:
         """Kill all workers, also busy ones, and refuse the calls that wait."""
         with self._changed:
             self._is_closed = True
+            # guard: closing kills busy workers
             processes = [*self._idle, *self._busy]
             self._idle.clear()
             self._changed.notify_all()
@@ -90,11 +91,13 @@ class Processes:
 
     def _wait_for_turn(self) -> None:
         may_go = len(self._busy) < self._at_once
-        if not may_go and self._waiting < self._most_waiting:
+        # guard: the number of waiting calls is limited
+        if not may_go and self._waiting < self._max_waiting:
             self._waiting += 1
             may_go = self._changed.wait_for(
                 lambda: self._is_closed or len(self._busy) < self._at_once, self._wait_seconds
             )
+            # guard: a call that waited too long no longer counts as waiting
             self._waiting -= 1
         if not may_go or self._is_closed:
             raise self._refusal("too many computations are in progress; try again later")
@@ -102,6 +105,7 @@ class Processes:
     def _idle_or_new(self) -> _Process:
         while self._idle:
             process = self._idle.pop()
+            # guard, 2 lines: a worker that died while idle is not used
             if process.is_ready:
                 return process
             process.kill()  # it died while it was idle
@@ -136,6 +140,7 @@ class _Process:
                 [sys.executable, "-P", "-c", STARTED, str(its_end.fileno())],
                 pass_fds=[its_end.fileno()],
                 stdin=subprocess.DEVNULL,
+                # guard: output of a function does not mix with the output of the process
                 stdout=2,  # output of a function must not mix with the output of this process
                 env={**os.environ, "PYTHONPATH": paths},
                 start_new_session=True,
@@ -157,6 +162,7 @@ class _Process:
         self._is_busy = True
         until = time.monotonic() + self._start_seconds + seconds
         clock = threading.Timer(self._start_seconds + seconds, self._child.kill)
+        # guard: a worker that hangs is killed
         clock.start()
         try:
             self._pipe.send_bytes(request)
@@ -188,8 +194,10 @@ def _work() -> None:
         while True:
             seconds, function, args, kwargs = pipe.recv()
             if has_priority:
+                # guard: workers have a lower priority than the service
                 os.nice(NICE)
                 has_priority = False
+            # guard: a worker that hangs is killed by its own timer if the parent is dead
             signal.setitimer(signal.ITIMER_REAL, seconds)
             result = _outcome(function, args, kwargs)
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -11,7 +11,7 @@ from squinney.errors import Invalid
 from squinney.settings import VARIABLES, Settings
 
 FILE = "secret"
-SHORTEST = 32
+MIN_LENGTH = 32
 
 
 def secret_for(settings: Settings, folder: Path | None) -> bytes:
@@ -31,8 +31,9 @@ def secret_for(settings: Settings, folder: Path | None) -> bytes:
             "create one with `openssl rand -hex 32`",
             field="secret",
         )
-    if len(secret) < SHORTEST:
-        raise Invalid(f"{where}: must have at least {SHORTEST} characters", field="secret")
+    # guard: a stored secret has a minimum length
+    if len(secret) < MIN_LENGTH:
+        raise Invalid(f"{where}: must have at least {MIN_LENGTH} characters", field="secret")
     return secret.encode()
 
 

@@ -1,5 +1,6 @@
 """System 12: the social network."""
 
+from squinney.errors import TooFast
 from squinney.social.demo import demo
 from squinney.social.documents import (
     CIRCLES,
@@ -14,7 +15,7 @@ from squinney.social.documents import (
     Profile,
     User,
 )
-from squinney.social.errors import AlreadyJoined, Blocked, SocialLimit, TooFast, UnknownPost, UnknownUser
+from squinney.social.errors import AlreadyJoined, Blocked, SocialLimit, UnknownPost, UnknownUser
 from squinney.social.network import Network
 from squinney.social.queries import QUERIES
 from squinney.social.repair import find_problems, repair

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -72,17 +73,23 @@ POSTS: list[tuple[float, str, str, str | None, str, dict[str, str], list[tuple[s
 ]  # fmt: skip
 
 
-class _PastClock:
-    """A clock that can be set to a number of hours ago."""
+Profiles = Mapping[str, tuple[str, str, str]]
+Circled = Sequence[tuple[str, str, str]]
+Posts = Sequence[tuple[float, str, str, str | None, str, dict[str, str], list[tuple[str, str]]]]
 
-    def __init__(self) -> None:
-        self.now = utcnow()
+
+class _PastClock:
+    """A clock that can be set to a number of hours before the time at which it was made."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._at = now
 
     def __call__(self) -> datetime:
-        return self.now
+        return self._at
 
     def set_back(self, hours: float) -> None:
-        self.now = utcnow() - timedelta(hours=hours)
+        self._at = self._now - timedelta(hours=hours)
 
 
 def demo(db: Db) -> None:
@@ -91,22 +98,31 @@ def demo(db: Db) -> None:
     Atomic: each member, edge, post and comment by itself.
     After a crash: the next call continues.
     """
-    clock = _PastClock()
+    load_people(db, utcnow(), PEOPLE, CIRCLED, POSTS)
+
+
+def load_people(db: Db, now: datetime, people: Profiles, circled: Circled, posts: Posts) -> None:
+    """Create members `demo-...`, who joined before the oldest post, and all that they have written until now.
+
+    Atomic: each member, edge, post and comment by itself.
+    After a crash: the next call continues.
+    """
+    clock = _PastClock(now)
     network = Network(db, clock=clock)
-    clock.set_back(100)
-    for user, (name, about, place) in PEOPLE.items():
+    clock.set_back(max((post[0] for post in posts), default=0) + 30)
+    for user, (name, about, place) in people.items():
         with suppress(AlreadyJoined):
             network.join(name, user=f"demo-{user}")
         network.edit_profile(f"demo-{user}", {"about": about, "place": place})
-    for me, other, circle in CIRCLED:
+    for me, other, circle in circled:
         network.circle(f"demo-{me}", f"demo-{other}", circle)
-    for number, (hours, by, circle, to, kind, detail, comments) in enumerate(POSTS):
+    for number, (hours, by, circle, to, kind, detail, comments) in enumerate(posts):
         clock.set_back(hours)
         wall = None if to is None else f"demo-{to}"
         once = Key(f"post {number}", "social demo")
         post = network.post(f"demo-{by}", kind, detail, [circle], wall, key=once)["id"]
         for later, (author, text) in enumerate(comments, 1):
-            clock.set_back(hours - later * hours / 8)
+            clock.set_back(max(0.0, hours - later * min(hours / 8, 2.7)))
             once = Key(f"comment {number} {later}", "social demo")
             network.comment(f"demo-{author}", post, text, key=once)
     network.deliver()

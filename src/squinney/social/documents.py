@@ -151,6 +151,7 @@ COLLECTIONS = [
         indexes=[
             Index([("by", 1), ("ts", -1), ("_id", -1)], why="a wall; posts merged into news"),
             Index([("to", 1), ("ts", -1), ("_id", -1)], why="a wall; posts addressed to a member"),
+            Index([("ts", -1), ("_id", -1)], partial={"circles": PUBLIC}, why="the public posts of all members"),
             Index([("detail.file", 1)], sparse=True, why="whether a post still shows a photo"),
         ],
         shard_key={"_id": "hashed"},

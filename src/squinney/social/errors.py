@@ -1,6 +1,6 @@
 """The errors of the social network."""
 
-from squinney.errors import Conflict, Forbidden, LimitReached, NotFound, TooManyRequests
+from squinney.errors import Conflict, Forbidden, LimitReached, NotFound
 
 
 class UnknownUser(NotFound):
@@ -16,12 +16,8 @@ class AlreadyJoined(Conflict):
 
 
 class Blocked(Forbidden):
-    """One of the two members has blocked the other."""
+    """The member has blocked the other. (To a member who was blocked, the other looks unknown.)"""
 
 
 class SocialLimit(LimitReached):
     """The member has reached the limit for circles, people in circles, blocks or mutes."""
-
-
-class TooFast(TooManyRequests):
-    """The member has reached the limit of posts, photos, comments or new circle entries per minute."""

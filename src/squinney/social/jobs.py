@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.jobs import Job
 from squinney.social.network import Network
-from squinney.social.tasks.sweep import sweep
+from squinney.social.news.outdated import remove_outdated
 
 BATCHES = 20
 
@@ -22,17 +22,22 @@ def deliver_posts(db: Db) -> dict[str, int]:
 
 
 @operation(60)
-def sweep_entries(db: Db) -> dict[str, int]:
+def remove_outdated_entries(db: Db) -> dict[str, int]:
     """Remove entries of news and notices that can never be shown again, up to 20 batches of each.
 
     Atomic: each entry by itself.
     After a crash: the next run continues.
     """
     db = pinned(db)
-    return {what: sweep(db, what, batches=BATCHES) for what in ("news", "notices")}
+    return {what: remove_outdated(db, what, batches=BATCHES) for what in ("news", "notices")}
 
 
 JOBS = [
     Job("deliver-social-posts", every_seconds=1, run=deliver_posts, what="delivers posts to the news of their readers"),
-    Job("sweep-social-entries", every_seconds=60, run=sweep_entries, what="removes news that nobody may see any more"),
+    Job(
+        "remove-outdated-entries",
+        every_seconds=60,
+        run=remove_outdated_entries,
+        what="removes news that nobody may see any more",
+    ),
 ]

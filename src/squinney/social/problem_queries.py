@@ -13,7 +13,7 @@ from typing import Any
 from squinney.mongo.queries import Query, declared, problem_query
 from squinney.mongo.schema import Db, Document
 from squinney.social.documents import LAST_COMMENTS
-from squinney.social.graph import MIRRORED
+from squinney.social.members.edges import MIRRORED
 from squinney.social.queries import CLEAR_TASK
 
 AT_ONCE = 1_000
@@ -51,6 +51,7 @@ def parts(db: Db, every: Query) -> Iterator[Part]:
     while last := next(every.find(db, part=part, projection={"_id": 1}).skip(AT_ONCE - 1).limit(1), None):
         yield {**part, "$lte": last["_id"]}
         part = {"$gt": last["_id"]}
+    # guard: the last range is checked too
     yield part
 
 
@@ -137,7 +138,7 @@ def _lost_comments(part: Part) -> list[Document]:
         {"$group": {"_id": "$_id", "exists": {"$max": "$exists"}}},
         {"$match": {"exists": None}},
         {"$set": {"task": {"$concat": [CLEAR_TASK, "$_id"]}}},
-        {"$lookup": {"from": "tasks", "localField": "task", "foreignField": "_id", "as": "tasks"}},
+        {"$lookup": {"from": "squinney.tasks", "localField": "task", "foreignField": "_id", "as": "tasks"}},
         {"$match": {"tasks": []}},
         {"$lookup": {"from": "social.comments", "localField": "_id", "foreignField": "post_id", "as": "comments"}},
         {"$unwind": "$comments"},

@@ -14,10 +14,9 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import all_items
 from squinney.social import rules
 from squinney.social.documents import CIRCLES, PUBLIC
-from squinney.social.members import relations
+from squinney.social.members.relations import relations
 from squinney.social.network import Network
 from squinney.social.repair import find_problems
-from squinney.transactions import Mode
 
 # Many, because a worker killed inside a transaction locks its members until the server aborts the transaction.
 PEOPLE = 60
@@ -41,7 +40,7 @@ def prepare(db: Db) -> None:
         pass
 
 
-def work(db: Db, mode: Mode, seed: int) -> None:
+def work(db: Db, seed: int) -> None:
     """Run random operations without end. Each post is recorded in `intents` before it is written."""
     network = _network(db)
     chance = random.Random(seed)
@@ -88,7 +87,7 @@ def check(db: Db) -> dict[str, str]:
     left = _drain(db)
     posts = list(db["social.posts"].find())
     written = Counter(post["detail"]["text"] for post in posts)
-    lost = [one["_id"] for one in db["intents"].find({"acknowledged": True}) if one["_id"] not in written]
+    lost = [intent["_id"] for intent in db["intents"].find({"acknowledged": True}) if intent["_id"] not in written]
     twice = [text for text, times in written.items() if times > 1]
     problems = [str(problem) for problem in find_problems(db)]
     return {
@@ -104,7 +103,7 @@ def _drain(db: Db) -> int:
     """Process the queue and return the number of tasks left. Tasks that start merging run later and do not count."""
     until = time.monotonic() + DRAIN_SECONDS
     waiting = {"queue": "social", "body.do": {"$ne": "merge"}}
-    while (left := db["tasks"].count_documents(waiting)) and time.monotonic() < until:
+    while (left := db["squinney.tasks"].count_documents(waiting)) and time.monotonic() < until:
         settle(db)
         time.sleep(0.2)
     return left

@@ -10,6 +10,7 @@ from bson.min_key import MinKey
 
 from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
+from squinney.social.documents import PUBLIC
 
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
 QUEUE = "social"
@@ -188,6 +189,15 @@ INCOMING = Query(
     routing="broadcast",
     reason="posts are sharded by their id; each shard gives its newest",
 )
+PUBLIC_POSTS = Query(
+    "social.public-posts",
+    "social.posts",
+    where=lambda position=None, hidden=(): {"circles": PUBLIC, **_after(position), **_except(hidden)},
+    example={},
+    sort=[("ts", -1), ("_id", -1)],
+    routing="broadcast",
+    reason="posts are sharded by their id; each shard gives its newest",
+)
 POSTS_BY = Query(
     "social.posts-by",
     "social.posts",
@@ -196,6 +206,15 @@ POSTS_BY = Query(
     sort=[("ts", -1), ("_id", -1)],
     routing="broadcast",
     reason="export and erasure of a member",
+)
+POSTS_SINCE = Query(
+    "social.posts-since",
+    "social.posts",
+    where=lambda authors, since: {"by": {"$in": authors}, "ts": {"$gte": since}},
+    example={"authors": ["a", "b"], "since": _DAY},
+    sort=[("ts", 1)],
+    routing="broadcast",
+    reason="the few posts that were written while a reader began to follow their author",
 )
 PHOTO_POSTS = Query(
     "social.photo-posts",

@@ -12,13 +12,14 @@ from itertools import islice
 
 from pymongo.client_session import ClientSession
 
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Check, Problem, problems, read_findings, repair_problems
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Db, Document
 from squinney.social import problem_queries, queries
-from squinney.social.graph import MIRRORED, mirrored, owner_part
-from squinney.social.posting import last_comments
+from squinney.social.members.edges import MIRRORED, mirrored, owner_part
+from squinney.social.posts.comments import last_comments
 from squinney.transactions import in_transaction
 
 TOTALS = 1 << 16  # the number of groups into which pairs of members are hashed
@@ -46,11 +47,11 @@ def _one_sided(db: Db) -> Iterator[Document]:
     reported = set()
     for some in _in_batches(edge["_id"] for edge in edges if hash(_pair(edge["_id"])) % TOTALS in unequal):
         swapped = [{"owner": one.get("other"), "other": one.get("owner")} for one in some]
-        for one in read_findings(db, problem_queries.ONE_SIDED, ids=[*some, *swapped]):
-            pair = _pair(one["_id"])
+        for finding in read_findings(db, problem_queries.ONE_SIDED, ids=[*some, *swapped]):
+            pair = _pair(finding["_id"])
             if pair not in reported:
                 reported.add(pair)
-                yield one
+                yield finding
 
 
 def _totals(db: Db) -> list[int]:
@@ -60,6 +61,7 @@ def _totals(db: Db) -> list[int]:
         pair = _pair(edge["_id"])
         is_first = edge["_id"]["owner"] == pair[0]
         content = hash(repr((pair, [edge.get(name) for name in (MIRRORED if is_first else MIRRORED.values())])))
+        # guard: the two sides of an edge are compared
         totals[hash(pair) % TOTALS] += content if is_first else -content
     return totals
 
@@ -76,12 +78,15 @@ def _in_batches(ids: Iterator[Document]) -> Iterator[list[Document]]:
 
 
 def _in_parts(check: Pipeline, every: Query) -> Callable[[Db], Iterator[Document]]:
-    return lambda db: (one for part in problem_queries.parts(db, every) for one in read_findings(db, check, part=part))
+    return lambda db: (
+        finding for part in problem_queries.parts(db, every) for finding in read_findings(db, check, part=part)
+    )
 
 
 # ---- repairing ----
 
 
+@operation(None)
 def repair(db: Db) -> Counter[str]:
     """Make both sides of each edge equal, correct counts and last comments, and delete comments without a post.
 
@@ -92,9 +97,9 @@ def repair(db: Db) -> Counter[str]:
     return +repair_problems(pinned(db), CHECKS)
 
 
-def _set_both(db: Db, found: Document) -> int:
+def _set_both(db: Db, finding: Document) -> int:
     """Write what each of the two members decided to both sides."""
-    owner, other = found["_id"]["owner"], found["_id"]["other"]
+    owner, other = finding["_id"]["owner"], finding["_id"]["other"]
     edges = db["social.edges"]
 
     def work(session: ClientSession) -> int:
@@ -109,24 +114,24 @@ def _set_both(db: Db, found: Document) -> int:
     return in_transaction(db, work)
 
 
-def _set_counts(db: Db, found: Document) -> int:
-    unchanged = {"_id": found["_id"], "circles": found["circles"], "circled": found["circled"]}
-    circles = [one for one in found["true_circles"] if one["count"]]
-    change = {"$set": {"circles": circles, "circled": found["true_circled"]}}
+def _set_counts(db: Db, finding: Document) -> int:
+    unchanged = {"_id": finding["_id"], "circles": finding["circles"], "circled": finding["circled"]}
+    circles = [circle for circle in finding["true_circles"] if circle["count"]]
+    change = {"$set": {"circles": circles, "circled": finding["true_circled"]}}
     return db["social.users"].update_one(unchanged, change).modified_count
 
 
-def _set_comments(db: Db, found: Document) -> int:
+def _set_comments(db: Db, finding: Document) -> int:
     def work(session: ClientSession) -> int:
-        count = db["social.comments"].count_documents(queries.COMMENTS(post=found["_id"]), session=session)
-        change = {"$set": {"comments": last_comments(db, found["_id"], session), "comment_count": count}}
-        return db["social.posts"].update_one(queries.POST(post=found["_id"]), change, session=session).modified_count
+        count = db["social.comments"].count_documents(queries.COMMENTS(post=finding["_id"]), session=session)
+        change = {"$set": {"comments": last_comments(db, finding["_id"], session), "comment_count": count}}
+        return db["social.posts"].update_one(queries.POST(post=finding["_id"]), change, session=session).modified_count
 
     return in_transaction(db, work)
 
 
-def _remove_comment(db: Db, found: Document) -> int:
-    return db["social.comments"].delete_one({"_id": found["_id"], "post_id": found["post_id"]}).deleted_count
+def _remove_comment(db: Db, finding: Document) -> int:
+    return db["social.comments"].delete_one({"_id": finding["_id"], "post_id": finding["post_id"]}).deleted_count
 
 
 CHECKS = [

@@ -6,36 +6,38 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from squinney import checks
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
+from squinney.patterns import per_minute
 from squinney.social.documents import CIRCLES, PUBLIC
-from squinney.social.errors import SocialLimit, TooFast
+from squinney.social.errors import SocialLimit
 
-MOST_NAME = 100
-MOST_CIRCLE_NAME = 50
-MOST_CIRCLES = 100
-MOST_CIRCLED = 5_000
-MOST_BLOCKS = 1_000
-MOST_MUTES = 1_000
-MOST_TEXT = 5_000
-MOST_COMMENT = 2_000
-MOST_MENTIONS = 10
-MOST_PER_MINUTE = {"posts": 30, "photos": 10, "comments": 60, "circles": 120}
+MAX_NAME_LENGTH = 100
+MAX_CIRCLE_NAME_LENGTH = 50
+MAX_CIRCLES = 100
+MAX_CIRCLED = 5_000
+MAX_BLOCKS = 1_000
+MAX_MUTES = 1_000
+MAX_TEXT_LENGTH = 5_000
+MAX_COMMENT_LENGTH = 2_000
+MAX_MENTIONS = 10
+MAX_ITEMS = 100  # of a page
+MAX_PER_MINUTE = {"posts": 30, "photos": 10, "comments": 60, "circles": 120}
 PROFILE = {"about": 500, "place": 100, "link": 500}
 # The fields of each type of post: the maximum length, and whether the field is required.
 DETAILS: dict[str, dict[str, tuple[int, bool]]] = {
-    "status": {"text": (MOST_TEXT, True)},
-    "photo": {"text": (MOST_TEXT, False), "file": (200, True), "alt": (200, False)},
-    "link": {"text": (MOST_TEXT, False), "url": (2_000, True)},
-    "checkin": {"text": (MOST_TEXT, False), "place": (100, True)},
+    "status": {"text": (MAX_TEXT_LENGTH, True)},
+    "photo": {"text": (MAX_TEXT_LENGTH, False), "file": (200, True), "alt": (200, False)},
+    "link": {"text": (MAX_TEXT_LENGTH, False), "url": (2_000, True)},
+    "checkin": {"text": (MAX_TEXT_LENGTH, False), "place": (100, True)},
 }
 MENTION = re.compile(r"(?<![\w@])@([a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?)")
-MOST_HANDLE = 32
+MAX_HANDLE_LENGTH = 32
 # Zero-width joiners are valid inside a name: emoji sequences use one of them, some scripts the other.
 JOINERS = dict.fromkeys(map(ord, "\u200c\u200d"))
 BLANKS = "\u115f\u1160\u2800\u3164\uffa0"  # Unicode counts these as letters or symbols, but they render as blanks
@@ -65,6 +67,7 @@ class Relation:
     @property
     def is_visible(self) -> bool:
         """Whether the viewer may see this member at all."""
+        # guard: a block hides both members
         return self.is_member and not self.is_blocked
 
     @property
@@ -78,6 +81,7 @@ STRANGER = Relation()
 
 def relation_of(user: Mapping[str, Any] | None, edge: Mapping[str, Any] | None) -> Relation:
     """Return the relation that a member's user document and the viewer's edge to that member describe."""
+    # guard: members who left are not shown
     if user is None or user.get("left_at"):
         return STRANGER
     edge = edge or {}
@@ -85,9 +89,9 @@ def relation_of(user: Mapping[str, Any] | None, edge: Mapping[str, Any] | None) 
         is_member=True,
         name=user["name"],
         handle=user["handle"],
-        my_circles=tuple(one["name"] for one in edge.get("circles", ())),
+        my_circles=tuple(circle["name"] for circle in edge.get("circles", ())),
         follows_since=edge.get("circled_at"),
-        in_circles={one["name"]: one["at"] for one in edge.get("in_circles", ())},
+        in_circles={circle["name"]: circle["at"] for circle in edge.get("in_circles", ())},
         in_circles_since=edge.get("follower_at"),
         is_blocked=bool(edge.get("blocked_at") or edge.get("blocked_by_at")),
     )
@@ -97,10 +101,13 @@ def may_see(viewer: str | None, post: Mapping[str, Any], author: Relation) -> bo
     """Return whether the viewer may see the post now. `viewer` None is a visitor who is not a member."""
     if not author.is_visible:
         return False
+    # guard: a visitor does not match a post without an addressee
     if PUBLIC in post["circles"] or (viewer is not None and viewer in (post["by"], post["to"])):
         return True
     if CIRCLES in post["circles"]:
+        # guard: a post for all circles is only visible to people in one of them
         return author.in_circles_since is not None
+    # guard: a post is only visible in its circles
     return any(name in author.in_circles for name in post["circles"])
 
 
@@ -123,6 +130,7 @@ def is_news(viewer: str, post: Mapping[str, Any], author: Relation) -> bool:
         since = [author.in_circles_since]
     else:
         since = [author.in_circles.get(name) for name in post["circles"]]
+    # guard: news contain no posts from before the current relation
     return any(at is not None and at <= post["ts"] for at in since)
 
 
@@ -138,20 +146,22 @@ def audience_label(post: Mapping[str, Any]) -> str:
 
 def check_name(value: Any) -> str:
     """Return the member's name, stripped; it must be visible characters on one line."""
-    return _visible(value, "name", MOST_NAME)
+    return _visible(value, "name", MAX_NAME_LENGTH)
 
 
 def check_circle(value: Any, field: str = "circle") -> str:
     """Return the circle's name, stripped. Names that begin with `*` are reserved for audiences."""
-    found = _visible(value, field, MOST_CIRCLE_NAME)
-    if found.startswith("*"):
+    name = _visible(value, field, MAX_CIRCLE_NAME_LENGTH)
+    if name.startswith("*"):
         raise Invalid(f"{field} must not begin with *", field=field)
-    return found
+    return name
 
 
-def _visible(value: Any, field: str, most: int) -> str:
-    checks.text(value, field, least=1, most=most)
+def _visible(value: Any, field: str, max_length: int) -> str:
+    checks.text(value, field, min_length=1, max_length=max_length)
     seen = value.translate(JOINERS)
+    # guard: a name is printable
+    # guard: a name has more than blank characters
     if not seen.strip(" " + BLANKS) or not seen.isprintable():
         raise Invalid(f"{field} must be visible characters on one line", field=field)
     return str(value.strip())
@@ -161,8 +171,8 @@ def check_audience(value: Any) -> list[str]:
     """Return a post's audience: `[PUBLIC]`, `[CIRCLES]`, or the sorted names of circles."""
     if not isinstance(value, list | tuple) or not value:
         raise Invalid(f"circles must be a list: {PUBLIC}, {CIRCLES}, or names of circles", field="circles")
-    if len(value) > MOST_CIRCLES:
-        raise Invalid(f"circles must be at most {MOST_CIRCLES}", field="circles", limit=MOST_CIRCLES)
+    if len(value) > MAX_CIRCLES:
+        raise Invalid(f"circles must be at most {MAX_CIRCLES}", field="circles", limit=MAX_CIRCLES)
     for wide in (PUBLIC, CIRCLES):
         if wide in value:
             if len(value) > 1:
@@ -173,8 +183,9 @@ def check_audience(value: Any) -> list[str]:
 
 def check_own_circles(wanted: Iterable[str], user: Mapping[str, Any]) -> None:
     """Raise `Invalid` unless the author has each circle that a post is addressed to."""
-    mine = {PUBLIC, CIRCLES, *(one["name"] for one in user["circles"])}
+    mine = {PUBLIC, CIRCLES, *(circle["name"] for circle in user["circles"])}
     for one in wanted:
+        # guard: a post is addressed to existing circles
         if one not in mine:
             raise Invalid(f"you have no circle {one!r}", field="circles")
 
@@ -185,9 +196,9 @@ def check_detail(kind: Any, value: Any) -> Document:
         raise Invalid(f"type must be one of {', '.join(DETAILS)}", field="type")
     fields = DETAILS[kind]
     given = _fields(value, "detail", fields)
-    for one, (most, needed) in fields.items():
+    for one, (max_length, needed) in fields.items():
         if one in given or needed:
-            checks.text(given.get(one, ""), f"detail.{one}", least=1 if needed else 0, most=most)
+            checks.text(given.get(one, ""), f"detail.{one}", min_length=1 if needed else 0, max_length=max_length)
         if needed and not given[one].strip():
             raise Invalid(f"detail.{one} must not be blank", field=f"detail.{one}")
     if kind == "link":
@@ -195,11 +206,16 @@ def check_detail(kind: Any, value: Any) -> Document:
     return given
 
 
+def check_page_size(limit: Any) -> int:
+    """Return `limit`, or raise `Invalid` unless it is an integer from 1 to `MAX_ITEMS`."""
+    return checks.integer(limit, "limit", minimum=1, maximum=MAX_ITEMS)
+
+
 def check_profile(value: Any) -> dict[str, str]:
     """Return the given fields of a profile; each is a text, and `link` is a web address."""
     given = _fields(value, "profile", PROFILE)
     for one, text in given.items():
-        checks.text(text, f"profile.{one}", most=PROFILE[one])
+        checks.text(text, f"profile.{one}", max_length=PROFILE[one])
     if given.get("link"):
         _check_web_address(given["link"], "profile.link")
     return given
@@ -225,33 +241,27 @@ def _check_web_address(value: str, field: str) -> None:
 
 
 def handles_in(text: str) -> list[str]:
-    """Return the handles that the text mentions, each once, in order of appearance, at most `MOST_MENTIONS`."""
-    return list(dict.fromkeys(MENTION.findall(text.lower())))[:MOST_MENTIONS]
+    """Return the handles that the text mentions, each once, in order of appearance, at most `MAX_MENTIONS`."""
+    return list(dict.fromkeys(MENTION.findall(text.lower())))[:MAX_MENTIONS]
 
 
 def handle_for(name: str) -> str:
     """Return the name reduced to ASCII letters, digits and hyphens; `member` if nothing remains."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    return re.sub(r"[^a-z0-9]+", "-", plain)[:MOST_HANDLE].strip("-") or "member"
+    return re.sub(r"[^a-z0-9]+", "-", plain)[:MAX_HANDLE_LENGTH].strip("-") or "member"
 
 
 # ---- limits ----
 
 
 def rate_update(user: Mapping[str, Any], kind: str, now: datetime) -> Document:
-    """Return the fields to `$set` on a user document to count one more action of this kind of `MOST_PER_MINUTE`.
+    """Return the fields to `$set` on a user document to count one more action of this kind of `MAX_PER_MINUTE`.
 
     Raises: `TooFast`.
     """
-    rate = user.get("rates", {}).get(kind)
-    minute = timedelta(minutes=1)
-    if rate is None or not rate["from"] <= now < rate["from"] + minute:
-        return {f"rates.{kind}": {"from": now, "count": 1}}
-    most = MOST_PER_MINUTE[kind]
-    if rate["count"] >= most:
-        wait = max(1, round((rate["from"] + minute - now).total_seconds()))
-        raise TooFast(f"at most {most} {kind} a minute", limit=most, retry_after_seconds=wait)
-    return {f"rates.{kind}.count": rate["count"] + 1}
+    before, limit = user.get("rates", {}).get(kind), MAX_PER_MINUTE[kind]
+    count = per_minute.counted(before, limit=limit, now=now, says=lambda wait: f"at most {limit} {kind} a minute")
+    return {f"rates.{kind}": count}
 
 
 def check_limit(count: int, limit: int, what: str) -> None:

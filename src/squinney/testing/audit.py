@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
-from squinney.testing.commands import Commands, watched
-from squinney.testing.plans import explainable, plan_problem, shape_of
+from squinney.testing.plans import Command, collections_read, explainable, plan_problem, shape_of
+from squinney.testing.server_commands import Commands, watched
 
 
 class Audit:
@@ -29,15 +29,24 @@ class Audit:
     def slow_queries(self) -> list[str]:
         """List the commands that scan a collection, sort in memory, or read over ten documents for each one returned.
 
-        Each shape of command is explained on the current data, so call this method before the data changes.
+        A command on a collection that does not exist, perhaps because its name is misspelt, is listed too: without
+        documents every plan is good. Each shape of command is explained on the current data, so call this method
+        before the data changes.
         """
+        existing = set(self._unwatched.list_collection_names())
         problems: dict[str, str] = {}
         for name, command in list(self._commands.sent):
             for part in explainable(name, command):
                 shape = shape_of(name, part)
                 if shape not in problems:
-                    problems[shape] = plan_problem(self._unwatched, part)
+                    problems[shape] = _missing(part, existing) or plan_problem(self._unwatched, part)
         return [f"{problem}: {shape}" for shape, problem in problems.items() if problem]
+
+
+def _missing(command: Command, existing: set[str]) -> str:
+    # guard: a misspelt collection is reported
+    missing = sorted(collections_read(command) - existing)
+    return f"no such collection: {', '.join(missing)}" if missing else ""
 
 
 @contextmanager

@@ -11,77 +11,90 @@ from pathlib import Path
 from typing import Any
 
 from squinney.mongo.schema import Collection, Db
+from squinney.testing.async_operations import AsyncCaller, is_async
 
 __tracebackhide__ = True  # pytest shows the line of the test and the message; `--full-trace` shows every frame
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 CALLED_WITH = {
     1: "is called with the database",
-    2: "is called with the database and, if it has a second parameter, with what prepare returned",
+    2: "is called with the database and, if it has a second parameter without a default, with what prepare returned",
 }
-MODE = "mode"
+STATE = "state"
 
 
-def call(act: Callable[..., object], db: Db, prepared: Any, *, mode: str = "") -> object:
+def call(act: Callable[..., object], db: Db, prepared: Any, asynchronous: AsyncCaller | None = None) -> object:
     """Call `act` with the database and, if it has a second parameter, with what `prepare` returned.
 
-    A parameter called `mode` does not count, wherever it stands: it gets the `mode`, or keeps its default.
+    Parameters keep their defaults, except one called `state`, which gets what `prepare` returned. An `async def` gets
+    the same database from the `AsyncMongoClient` of `asynchronous`.
+
+    Raises: `TypeError` if it returns a coroutine all the same, as a `lambda` may.
     """
-    bound = _bound(act, [db, prepared], mode)
+    if asynchronous and is_async(act):
+        return asynchronous.call(partial(_call, act, prepared), db.name)
+    result = _call(act, prepared, db)
+    if inspect.iscoroutine(result):
+        result.close()
+        raise TypeError("an operation that returns a coroutine must be an async def, so that its client can be async")
+    return result
+
+
+def _call(act: Callable[..., Any], prepared: Any, db: Any) -> Any:
+    bound = _bound(act, [db, prepared])
     return act(*bound.args, **bound.kwargs)
 
 
-def takes_mode(act: Callable[..., object]) -> bool:
-    """Return whether the function has a parameter called `mode`."""
-    return MODE in inspect.signature(act).parameters
-
-
-def _bound(act: Callable[..., object], values: Sequence[object], mode: str) -> inspect.BoundArguments:
-    """Bind the values to the function's parameters in order, and the mode to the one of its name.
+def _bound(act: Callable[..., object], values: Sequence[object]) -> inspect.BoundArguments:
+    """Bind the values to the function's parameters in order.
 
     Raises: `TypeError` if the function needs more arguments, or takes none.
     """
     signature = inspect.signature(act)
-    # `partial(act, mode=...)` makes the parameters after `mode` keywords, though they have no value yet.
+    # `partial(act, by=...)` makes the parameters after `by` keywords, though they have no value yet.
     kinds = (*POSITIONAL, inspect.Parameter.KEYWORD_ONLY) if isinstance(act, partial) else POSITIONAL
     others = [
         one.name
         for one in signature.parameters.values()
-        if one.name != MODE and one.kind in kinds and (one.kind in POSITIONAL or one.default is one.empty)
+        if one.kind in kinds and (one.kind in POSITIONAL or one.default is one.empty)
     ]
     if not others:
         return signature.bind(values[0])
-    given = {**dict(zip(others, values, strict=False)), **({MODE: mode} if mode and takes_mode(act) else {})}
+    first, *rest = others
+    # `def bump(db, by=5)` means 5: another value would prove another operation than the one meant.
+    # guard: a parameter with a default keeps it
+    unset = [name for name in rest if name == STATE or signature.parameters[name].default is inspect.Parameter.empty]
+    given = dict(zip([first, *unset], values, strict=False))
     in_order = {name: given[name] for name in signature.parameters if name in given}
     bound = inspect.BoundArguments(signature, OrderedDict(in_order))
     return signature.bind(*bound.args, **bound.kwargs)
 
 
 def require_functions(**given: object) -> None:
-    """Refuse arguments as `require_function` does, except those that are None.
+    """Refuse arguments as `require_function` does, except those that are None. None of them may be `async`.
 
     Raises: `TypeError`.
     """
     for name, act in given.items():
         if act is not None:
+            if is_async(act):
+                raise TypeError(f"{name} must not be async: only operations may be; it gets a synchronous database")
             require_function(name, act)
 
 
-def require_function(name: str, act: object, *, mode: str = "") -> None:
+def require_function(name: str, act: object) -> None:
     """Refuse an argument that cannot be called as needed, or whose call would do nothing.
 
-    `mode` is passed too, if the function has such a parameter. Only `problems` may be a generator: its items are read.
+    Only `problems` may be a generator: its items are read.
 
     Raises: `TypeError`.
     """
     if not callable(act):
         raise TypeError(f"{name} must be a function that takes the database, not {act!r}")
-    if inspect.iscoroutinefunction(act) or inspect.isasyncgenfunction(act):
-        raise TypeError(f"{name} must not be async: it is called in a thread, with a synchronous PyMongo database")
-    if inspect.isgeneratorfunction(act) and name != "problems":
+    if (inspect.isgeneratorfunction(act) and name != "problems") or inspect.isasyncgenfunction(act):
         raise TypeError(f"{name} must not be a generator function (it uses yield): its body would never run")
     arguments = 1 if name in ("prepare", "problems") else 2
     try:
-        _bound(act, [None] * arguments, mode)
+        _bound(act, [None] * arguments)
     except TypeError as error:
         raise TypeError(f"{name} {CALLED_WITH[arguments]}: {error}") from None
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from pymongo.monitoring import CommandStartedEvent, CommandSucceededEvent
 
-from squinney.testing.commands import written_to
-from squinney.testing.protocol import RECORDS
+from squinney.testing.server_commands import written_to
+from squinney.transactions import KEYS
 
 
 class Effects:
@@ -23,7 +23,7 @@ class Effects:
         self._sent: set[int] = set()
 
     def started(self, event: CommandStartedEvent) -> None:
-        if names := written_to(event.command_name, event.command) - {RECORDS}:
+        if names := written_to(event.command_name, event.command) - {KEYS}:
             self.collections |= names
             self._sent.add(event.request_id)
 

@@ -1,12 +1,15 @@
-"""Empty collections in few round trips: one query finds the collections that hold documents, usually few."""
+"""Give a test an empty database, with few round trips: one query finds the collections that hold documents."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from pymongo.read_concern import ReadConcern
 
-from squinney.mongo.schema import Db, Document
+from squinney.mongo import schema
+from squinney.mongo.ownership import RECORDS
+from squinney.mongo.schema import Collection, Db, Document
 
 # Finds documents that no majority has yet, too: the next test would see them.
 LOCAL = ReadConcern("local")
@@ -15,8 +18,9 @@ NEVER_FILLED = "no such collection"  # queried last, so that the query works for
 
 
 def collection_names(db: Db) -> list[str]:
-    """List the collections of a database, without views and the server's own."""
-    return db.list_collection_names(filter={"name": {"$not": {"$regex": r"^system\."}}, "type": {"$ne": "view"}})
+    """List the collections of a database, without views, the server's own and the records of what was made."""
+    name = {"$not": {"$regex": r"^system\."}, "$ne": RECORDS}
+    return db.list_collection_names(filter={"name": name, "type": {"$ne": "view"}})
 
 
 def non_empty(db: Db, names: Iterable[str]) -> list[str]:
@@ -32,9 +36,44 @@ def read_each(db: Db, names: Iterable[str], stages: Callable[[str], list[Documen
 
 
 def empty(db: Db, names: Iterable[str]) -> None:
-    """Delete every document of the collections."""
-    for name in non_empty(db, names):
+    """Delete every document of the collections, except the records of the collections that were made."""
+    for name in non_empty(db, set(names) - {RECORDS}):
         db[name].delete_many({})
+
+
+class EmptyDatabase:
+    """A database as it was made: without documents, with its declared collections and no others.
+
+    Otherwise the verdict on one test would depend on the indexes and collections that an earlier one left.
+    """
+
+    def __init__(self, db: Db, collections: Sequence[Collection]) -> None:
+        self.db = db
+        self._collections = collections
+        self._made = _structure_of(db)
+
+    def restore(self) -> None:
+        """Delete all documents, and undo what changed the collections and their indexes."""
+        now = _structure_of(self.db)
+        # guard: collections of one test do not stay for the next
+        surplus = now.keys() - self._made.keys()
+        # guard: indexes of one test do not stay for the next
+        changed = [name for name, made in self._made.items() if now.get(name) != made]
+        for name in [*surplus, *changed]:
+            self.db.drop_collection(name)
+        if changed:
+            schema.apply(self.db, self._collections)
+        empty(self.db, collection_names(self.db))
+
+
+def _structure_of(db: Db) -> dict[str, Any]:
+    """Return what every collection has besides its documents: its type, options and indexes."""
+    found = list(db.list_collections(filter={"name": {"$not": {"$regex": r"^system\."}}}))
+    return {one["name"]: (one["type"], one["options"], _indexes_of(db, one)) for one in found}
+
+
+def _indexes_of(db: Db, found: Any) -> list[Document]:
+    return [] if found["type"] == "view" else list(map(dict, db[found["name"]].list_indexes()))
 
 
 def _name_if_filled(name: str) -> list[Document]:

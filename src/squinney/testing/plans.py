@@ -12,7 +12,7 @@ from squinney.mongo.queries import stages
 from squinney.mongo.schema import Db
 
 FEW_DOCUMENTS = 50
-MOST_EXAMINED = 10
+MAX_EXAMINED = 10
 KEPT = {
     "find": ("filter", "sort", "skip", "limit", "projection", "hint", "collation", "let"),
     "aggregate": ("pipeline", "hint", "collation", "let"),
@@ -23,6 +23,7 @@ KEPT = {
     "delete": (),
 }
 STATEMENTS = {"update": "updates", "delete": "deletes"}
+JOINS = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}  # by stage, the field with the collection
 NOT_EXPLAINED = ("$changeStream", "$currentOp", "$collStats", "$indexStats", "$documents")
 # The server truncates long index bounds, possibly in the middle of a UTF-8 character.
 LENIENT: CodecOptions[dict[str, Any]] = CodecOptions(unicode_decode_error_handler="replace")
@@ -46,6 +47,25 @@ def explainable(name: str, command: Mapping[str, Any]) -> Iterator[Command]:
             return
         kept |= {"pipeline": pipeline, "cursor": {}}
     yield {name: collection, **kept}
+
+
+def collections_read(command: Command) -> set[str]:
+    """Return the names of the collections that an explainable command reads, also by `$lookup` and the like."""
+    name = next(iter(command))
+    return {command[name], *_joined(command.get("pipeline", ()))}
+
+
+def _joined(value: Any) -> Iterator[str]:
+    """Yield the collections that the stages of a pipeline, or of a pipeline inside it, join."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key in JOINS:
+                joined = inner if isinstance(inner, str) else inner.get(JOINS[key])
+                yield from [joined] if isinstance(joined, str) else []
+            yield from _joined(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _joined(inner)
 
 
 def shape_of(name: str, command: Command) -> str:
@@ -75,6 +95,6 @@ def plan_problem(db: Db, command: Command) -> str:
     if "find" in command:
         execution = plan.get("executionStats", {})
         examined, returned = execution.get("totalDocsExamined", 0), execution.get("nReturned", 0)
-        if examined > FEW_DOCUMENTS and examined > MOST_EXAMINED * max(returned, 1):
+        if examined > FEW_DOCUMENTS and examined > MAX_EXAMINED * max(returned, 1):
             return f"{examined} documents examined for {returned} returned"
     return ""

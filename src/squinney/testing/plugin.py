@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from squinney.mongo.embedded import Embedded
     from squinney.mongo.schema import Db, Document
-    from squinney.testing import Case, Cases, Explorer
+    from squinney.testing import Case, Cases, Explorer, NotCrashSafe, Refuted, Sweep, Swept
     from squinney.testing.audit import Audit
     from squinney.testing.replica_set import ReplicaSet
 
@@ -38,6 +39,12 @@ __all__ = ["pytest_sessionfinish", "pytest_terminal_summary", "pytest_testnodedo
 
 RUN_FOLDER = "SQUINNEY_TEST_FOLDER"  # set by a program that keeps one server for several runs
 OUR_FOLDER = pytest.StashKey[Path]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for reports."""
+    words = "Write an HTML file with pictures for each `NotCrashSafe` and `Refuted` into this folder."
+    parser.getgroup("squinney").addoption("--squinney-report", metavar="DIR", type=Path, default=None, help=words)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -113,36 +120,45 @@ def replica_set(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSet
 
 
 @pytest.fixture(scope="session")
-def explorer(mongod: Embedded) -> Iterator[Explorer]:
-    """The threads, clients and databases that `explore` uses."""
+def explorer(mongod: Embedded, pytestconfig: pytest.Config) -> Iterator[Explorer]:
+    """The threads, clients and databases that `explore` uses. The run prints how many schedules ran."""
     from squinney.testing import Explorer
 
-    with Explorer(mongod.uri) as explorer:
+    records = pytestconfig.getoption("--squinney-report") is not None
+    with Explorer(mongod.uri, count=partial(counts.count, pytestconfig, "schedules"), records=records) as explorer:
         yield explorer
 
 
 @pytest.fixture
-def explore(explorer: Explorer, pytestconfig: pytest.Config) -> Callable[..., Any]:
-    """`explore([a, b], check, ...)`: see `squinney.testing.Explorer.explore`. The run prints how many schedules ran."""
+def explore(explorer: Explorer, request: pytest.FixtureRequest) -> Explorer:
+    """`explore([a, b], check, ...)`: see `squinney.testing.Explorer.explore`."""
+    explorer.on_refuted = partial(_report, request)
+    return explorer
 
-    def explore(*args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        explored = explorer.explore(*args, **kwargs)
-        counts.count(pytestconfig, "schedules", explored.schedules)
-        return explored
 
-    return explore
+def _report(request: pytest.FixtureRequest, error: NotCrashSafe | Refuted) -> None:
+    """Write the report of an error if the run wants reports."""
+    if folder := request.config.getoption("--squinney-report"):
+        from squinney.testing.reports import write_report
+
+        write_report(folder, request.node.nodeid, error)
+        counts.count(request.config, f"reports in {folder}", 1)
 
 
 @pytest.fixture
-def sweep(mongod: Embedded, mongo_db: Db, pytestconfig: pytest.Config) -> Callable[..., Any]:
+def sweep(mongod: Embedded, mongo_db: Db, request: pytest.FixtureRequest) -> Sweep:
     """`sweep(prepare, act, check, ...)`: see `squinney.testing.sweep`. The run prints the number of crash points."""
+    from squinney.testing.crash import NotCrashSafe
     from squinney.testing.crash import sweep as sweep_on
 
-    def sweep(*args: Any, **kwargs: Any) -> Any:
+    def sweep(*args: Any, **kwargs: Any) -> Swept:
         __tracebackhide__ = True
-        swept = sweep_on(*args, db=mongo_db, socket=mongod.socket, **kwargs)
-        counts.count(pytestconfig, "crash points", len(swept))
+        try:
+            swept = sweep_on(*args, db=mongo_db, socket=mongod.socket, **kwargs)
+        except NotCrashSafe as error:
+            _report(request, error)
+            raise
+        counts.count(request.config, "crash points", len(swept))
         return swept
 
     return sweep
@@ -150,14 +166,13 @@ def sweep(mongod: Embedded, mongo_db: Db, pytestconfig: pytest.Config) -> Callab
 
 @pytest.fixture
 def sweep_case(mongod: Embedded, mongo_db: Db, pytestconfig: pytest.Config) -> Callable[[Cases, Case], int]:
-    """`sweep_case(cases, case)` sweeps one case of `squinney.testing.Cases` in each of its modes and all three ways."""
+    """`sweep_case(cases, case)` sweeps one case of `squinney.testing.Cases` in all four ways."""
     from squinney.mongo import schema
     from squinney.testing.crash.child import WAYS
 
     def sweep_case(cases: Cases, case: Case) -> int:
         schema.apply(mongo_db, case.all_collections)
-        sweeps = [(mode, way) for mode in case.modes for way in WAYS]
-        points = sum(cases.sweep(case, mode, way, db=mongo_db, socket=mongod.socket) for mode, way in sweeps)
+        points = sum(cases.sweep(case, way, db=mongo_db, socket=mongod.socket) for way in WAYS)
         assert points, f"{case.name} wrote nothing, so there was no write to crash at"
         counts.count(pytestconfig, "crash points", points)
         return points

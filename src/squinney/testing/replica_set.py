@@ -40,7 +40,7 @@ class ReplicaSet:
         """
         folders.claim(folder)
         found = binary.find(mongod, libraries=folder / "lib")
-        replica_set = cls(folder, found, _free_ports(members))
+        replica_set = cls(folder, found, free_ports(members))
         atexit.register(replica_set.stop)
         try:
             for member in range(members):
@@ -155,7 +155,7 @@ class ReplicaSet:
             yield client.admin
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Find unused ports. All stay bound until the last is found, so that they differ."""
     with ExitStack() as held:
         ports = []

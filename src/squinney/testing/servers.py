@@ -6,9 +6,11 @@ import os
 import secrets
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from squinney.mongo.embedded import Embedded, process
+from squinney.mongo.embedded.folders import socket_for
 
 # Dropping a database waits for the next journal flush: by default every 100 ms. A flush every 2 ms would cost an idle
 # server 4% of a core. Files of dropped databases stay open until a checkpoint is newer than the snapshot history: by
@@ -47,4 +49,8 @@ def remove(run_folder: Path) -> None:
     for folder in run_folder.iterdir():
         if process.is_running(folder):
             process.end(folder)
+        socket = socket_for(folder)
+        with suppress(OSError):
+            socket.unlink(missing_ok=True)
+            socket.parent.rmdir()
     shutil.rmtree(run_folder)

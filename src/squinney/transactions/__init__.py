@@ -1,46 +1,33 @@
-"""Multi-document operations as guarded steps, run as a native transaction or by a two-phase protocol."""
+"""Multi-document operations as guarded steps, each run as one MongoDB transaction."""
 
+from squinney.transactions.abandoned import end_abandoned
 from squinney.transactions.attempts import Tries, in_transaction
-from squinney.transactions.errors import (
-    AlreadyExists,
-    Busy,
-    KeyReused,
-    Stale,
-    StillRunning,
-    TimedOut,
-    WriteRefused,
-)
-from squinney.transactions.keyed import once
-from squinney.transactions.orphans import drop_orphans, find_orphans
-from squinney.transactions.records import COLLECTIONS, KEEP_KEYS_SECONDS, QUERIES, Key, Outcome, open_run
-from squinney.transactions.runner import Mode, Transactions, find_stuck
-from squinney.transactions.steps import PROTOCOL_FIELDS, UNLOCKED, Plan, Step, visible
+from squinney.transactions.commits import apply_steps
+from squinney.transactions.errors import AlreadyExists, Busy, KeyReused, Stale, WriteRefused
+from squinney.transactions.keys import COLLECTIONS, KEEP_KEYS_SECONDS, KEYS, QUERIES, Key, Outcome
+from squinney.transactions.runner import Transactions, once
+from squinney.transactions.steps import CHECKS_FIELD, Plan, Step, require_apart
 
 __all__ = [
+    "CHECKS_FIELD",
     "COLLECTIONS",
     "KEEP_KEYS_SECONDS",
-    "PROTOCOL_FIELDS",
+    "KEYS",
     "QUERIES",
-    "UNLOCKED",
     "AlreadyExists",
     "Busy",
     "Key",
     "KeyReused",
-    "Mode",
     "Outcome",
     "Plan",
     "Stale",
     "Step",
-    "StillRunning",
-    "TimedOut",
     "Transactions",
     "Tries",
     "WriteRefused",
-    "drop_orphans",
-    "find_orphans",
-    "find_stuck",
+    "apply_steps",
+    "end_abandoned",
     "in_transaction",
     "once",
-    "open_run",
-    "visible",
+    "require_apart",
 ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from contextvars import Context
 from typing import TypeVar
 
@@ -16,15 +17,20 @@ from pymongo.errors import ConnectionFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from squinney.errors import Unavailable
-from squinney.mongo.connect import ended_by_the_server, operation, seconds_left
+from squinney.mongo.deadlines import operation, seconds_left
+from squinney.mongo.failures import ended_by_the_server, was_interrupted
 from squinney.mongo.pinned import MAJORITY_WRITE
 from squinney.mongo.schema import Db
+from squinney.transactions.abandoned import end_what_blocks
 from squinney.transactions.errors import Busy
 
 T = TypeVar("T")
+_counting = threading.Lock()
+_counts = Counter[str]()
 
 SNAPSHOT = ReadConcern("snapshot")
 ABORT_SECONDS = 1
+LOOK_AFTER_SECONDS = 1.0  # of conflicts; a live run holds its documents for milliseconds
 SHARE_FOR_WAITING = 0.8  # of an operation's time; the rest is for releasing its documents and raising the error
 
 
@@ -38,7 +44,7 @@ def in_transaction(db: Db, work: Callable[[ClientSession], T], *, seconds: float
     Raises: whatever `work` raises; `Busy`; `Unavailable`, whose `outcome_unknown` is true if the commit got no reply.
     """
     with operation(seconds), db.client.start_session() as session:
-        tries = Tries(seconds_left() * SHARE_FOR_WAITING)
+        tries = Tries(seconds_left() * SHARE_FOR_WAITING, among=db)
         while True:
             try:
                 return attempt(session, work)
@@ -52,7 +58,9 @@ def may_try_again(error: PyMongoError) -> bool:
     """Return whether a transaction may be retried: it had a conflict or lost the server, and nothing was written."""
     if error.timeout:
         return False
-    return error.has_error_label("TransientTransactionError") or ended_by_the_server(error)
+    # guard: a transaction that the server ended is retried
+    # guard: a statement whose session was killed is no refusal
+    return error.has_error_label("TransientTransactionError") or ended_by_the_server(error) or was_interrupted(error)
 
 
 def attempt(session: ClientSession, work: Callable[[ClientSession], T]) -> T:
@@ -61,25 +69,11 @@ def attempt(session: ClientSession, work: Callable[[ClientSession], T]) -> T:
     try:
         result = work(session)
     except BaseException:
+        # guard: a transaction that ran out of time is aborted
         Context().run(_abort, session)
         raise
     _commit(session)
     return result
-
-
-class _RehearsalDone(Exception):
-    """Aborts the transaction of a successful rehearsal."""
-
-
-def rehearse(db: Db, work: Callable[[ClientSession], object]) -> None:
-    """Run `work` as `in_transaction` does, but abort the transaction: this shows whether the server accepts it."""
-
-    def work_and_abort(session: ClientSession) -> None:
-        work(session)
-        raise _RehearsalDone
-
-    with suppress(_RehearsalDone):
-        in_transaction(db, work_and_abort)
 
 
 def _abort(session: ClientSession) -> None:
@@ -95,19 +89,38 @@ def _commit(session: ClientSession) -> None:
             session.commit_transaction()
             return
         except PyMongoError as error:
-            if may_try_again(error):
+            interrupted = was_interrupted(error)  # the reply does not say whether before or after the commit
+            # guard: a commit whose session was killed is repeated
+            if may_try_again(error) and not interrupted:
                 raise
-            if error.timeout or not error.has_error_label("UnknownTransactionCommitResult"):
+            # guard: a rejected commit has an unknown outcome
+            if error.timeout or not (interrupted or error.has_error_label("UnknownTransactionCommitResult")):
                 raise Unavailable("the commit was sent, but not confirmed in time", outcome_unknown=True) from error
             time.sleep(0.02)
 
 
-class Tries:
-    """Retries, up to a time, of what other operations block: call `pause` between two tries."""
+def retries() -> Counter[str]:
+    """Return how often this process has `retried` or `given up`, because other operations were in the way."""
+    with _counting:
+        return _counts.copy()
 
-    def __init__(self, seconds: float, *, what: str = "the documents") -> None:
-        self._until = time.monotonic() + seconds
+
+def _count(what: str) -> None:
+    with _counting:
+        _counts[what] += 1
+
+
+class Tries:
+    """Retries, up to a time, of what other operations block: call `pause` between two tries.
+
+    What a dead process left open in the database `among` is ended after a second.
+    """
+
+    def __init__(self, seconds: float, *, what: str = "the documents", among: Db | None = None) -> None:
+        self._began = time.monotonic()
+        self._until = self._began + seconds
         self._what = what
+        self._among = among
         self._number = 0
 
     def pause(self, cause: Exception | None = None) -> None:
@@ -118,6 +131,11 @@ class Tries:
         if time.monotonic() >= self._until:
             if isinstance(cause, ConnectionFailure) or (isinstance(cause, PyMongoError) and ended_by_the_server(cause)):
                 raise cause
+            _count("given up")
             raise Busy(f"{self._what} stayed in use by other operations; try again") from cause
+        _count("retried")
+        if self._among is not None and time.monotonic() >= self._began + LOOK_AFTER_SECONDS:
+            # guard: a second of conflicts makes a run look for dead processes
+            end_what_blocks(self._among)
         time.sleep(random.uniform(0, min(0.1, 0.001 * 2**self._number)))
         self._number = min(self._number + 1, 10)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from squinney.errors import Conflict, Invalid, Unavailable
+from squinney.errors import Conflict, Invalid
 
 
 class Busy(Conflict):
-    """Another operation holds a document; try again."""
+    """Other operations hold a document; try again."""
 
 
 class Stale(Conflict):
@@ -16,20 +16,12 @@ class Stale(Conflict):
     """
 
 
-class StillRunning(Conflict):
-    """An operation with the same idempotency key is still running."""
-
-
 class KeyReused(Conflict):
     """The idempotency key was already used with other arguments."""
 
 
 class AlreadyExists(Conflict):
     """A document with the same id or unique value exists."""
-
-
-class TimedOut(Unavailable):
-    """The deadline passed; nothing was changed."""
 
 
 class WriteRefused(Invalid):

@@ -1,4 +1,4 @@
-"""Group commit: native runs that wait for each other in one process share one MongoDB transaction.
+"""Group commit: runs that wait for each other in one process share one MongoDB transaction.
 
 At most a few transactions are in flight at a time. A run starts at once and alone if few other runs are in flight and
 none of them has its documents. Other runs queue. When a transaction ends, or as many runs wait as are in flight, the
@@ -6,8 +6,9 @@ first run in the queue sends all runs that can go with it: the steps of every ru
 commit for all. Each step touches one document, and in each collection the steps are applied in that order. So the
 outcome is that of the runs one after the other, and a run may depend on what the run before it did.
 
-Grouping only saves work. Guards and transactions ensure correctness: if a group fails, each of its runs is retried
-alone. A run that has waited for long goes ahead. Other processes are not involved.
+Grouping only saves work. Guards and transactions ensure correctness: a run that does not match is taken out of its
+group, which goes on without it; if a group fails otherwise, each of its runs is retried alone. A run that has waited
+for long goes ahead. Other processes are not involved.
 """
 
 from __future__ import annotations
@@ -26,33 +27,36 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
 
 from squinney.errors import Unavailable
-from squinney.mongo.connect import seconds_left
+from squinney.mongo.deadlines import seconds_left
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import attempts
+from squinney.transactions.steps import Step
 
 SLOTS = 3  # transactions in flight at a time; measured, see docs/decisions/group-commit.md
-MOST_WRITES = 100
-MOST_BYTES = 500_000
-LEAST_SECONDS = 2.0  # a run with less time left goes alone, because a group has the time of its most urgent run
+MAX_WRITES = 100
+MAX_BYTES = 500_000
+MAX_SUSPECTS = 10_000
+MIN_SECONDS = 2.0  # a run with less time left goes alone, because a group has the time of its most urgent run
 COMPANY_SECONDS = 0.1  # how long a run that could start waits for others to join; several times what a group takes
-LONGEST_WAIT_SECONDS = 5.0
+MAX_WAIT_SECONDS = 5.0
 SHARE_FOR_WAITING = 0.5  # of the time that is left; the rest is for the transaction
 
-Write = tuple[str, str, Document]  # collection, verb, and an element of the command
+
+class Alone(Exception):
+    """The run must be retried alone; nothing was written."""
 
 
-class GroupFailed(Exception):
-    """The group failed and nothing was written: the run must be retried alone."""
+class TakenOut(Exception):
+    """Some runs of a group do not match; carries these. Nothing was written."""
 
 
 @dataclass(eq=False, slots=True)
 class Run:
-    """One run: the record of its key, its other writes, and the documents that these touch."""
+    """One run: its steps, each with what it sends, and the documents that these touch."""
 
-    record: Document | None
-    writes: Sequence[Write]
+    writes: Sequence[tuple[Step, Document]]
     documents: frozenset[Any]
-    alone: bool = False
+    alone: bool = False  # it was taken out of its group, and goes without others from now on
     came_at: float = 0
     ends_at: float = 0
     size: int = 0
@@ -62,11 +66,9 @@ class Run:
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Runs that share one transaction; the first of them sends it."""
+    """Runs that share one transaction; the first of them sends it, even after it was taken out itself."""
 
     runs: list[Run]
-    writes: int = 0
-    size: int = 0
     commit_sent: bool = False
     done: bool = False
     error: Exception | None = None
@@ -79,29 +81,30 @@ class Group:
     @property
     def seconds_left(self) -> float:
         """The time of its most urgent run; never 0, which to the driver means no limit."""
+        # guard: a group has the time limit of its most urgent run
         return max(0.001, min(run.ends_at for run in self.runs) - time.monotonic())
 
     def has_room_for(self, run: Run) -> bool:
         """Return whether the run can join the group."""
         if not self.runs:
             return True
-        soon = time.monotonic() + LEAST_SECONDS
+        soon = time.monotonic() + MIN_SECONDS
+        # guard: a run of a refused group is retried alone
+        # guard: a run with little time left goes alone
         if any(one.alone or one.ends_at < soon for one in (self.runs[0], run)):
             return False
-        return self.writes + len(run.writes) <= MOST_WRITES and self.size + run.size <= MOST_BYTES
-
-    def add(self, run: Run) -> None:
-        """Add a run to the group."""
-        self.runs.append(run)
-        self.writes += len(run.writes)
-        self.size += run.size
+        together = [*self.runs, run]
+        # guard: a group has a limit of writes
+        fits = sum(len(one.writes) for one in together) <= MAX_WRITES
+        # guard: a group has a limit of bytes
+        return fits and sum(one.size for one in together) <= MAX_BYTES
 
 
 Send = Callable[[Sequence[Run], ClientSession], None]
 
 
-class Queue:
-    """The native runs of this process on one database."""
+class PendingRuns:
+    """The runs of this process on one database."""
 
     def __init__(self, db: Db) -> None:
         self._db = db
@@ -110,37 +113,54 @@ class Queue:
         self._runs_in_flight = 0
         self._in_flight: set[Any] = set()
         self._waiting: list[Run] = []
+        self._suspects: set[Any] = set()
+
+    def suspect(self, document: Any) -> None:
+        """Note a document whose guard has just failed: `suspects_of` names it until a run on it succeeds."""
+        with self._lock:
+            if len(self._suspects) >= MAX_SUSPECTS:
+                # guard: the number of suspects is limited
+                self._suspects.clear()
+            self._suspects.add(document)
+
+    def suspects_of(self, run: Run) -> frozenset[Any]:
+        """Return the documents of the run whose guards have just failed."""
+        with self._lock:
+            return run.documents & self._suspects
 
     def commit(self, run: Run, send: Send) -> None:
         """Send the run's writes in a transaction and commit it, alone or in a group.
 
-        Raises: `GroupFailed`; whatever `send` and the commit raise; `Unavailable` if the group's leader sent the commit
-        and got no reply.
+        Raises: `Alone`; whatever `send` and the commit raise; `Unavailable` if the group's leader sent the commit and
+        got no reply.
         """
         run.group, run.came_at = None, time.monotonic()
         run.ends_at = run.came_at + seconds_left()
-        if not may_group():
-            self._lead(Group([run]), send)
-            return
         try:
             self._enter(run)
             group = run.group or Group([run])
             if group.runs[0] is run:
                 self._lead(group, send)
             else:
-                _raise_error_of(group)
+                _raise_error_of(group, run)
+        # guard: a leader that dies frees its slot
         finally:
             self._leave(run)
+        with self._lock:
+            # guard: a document is no suspect when a run on it has passed
+            self._suspects -= run.documents
 
     def _enter(self, run: Run) -> None:
         """Return when the run leads its group, when its group has ended, or when it has waited long enough."""
         with self._lock:
+            # guard: a run starts at once only if no run in flight has its documents
             if self._may_start([run]) and not self._waiting and self._in_flight.isdisjoint(run.documents):
                 self._start(Group([run]))
                 return
         run.notified = Event()
-        run.size = sum(len(bson.encode(write, codec_options=self._db.codec_options)) for _, _, write in run.writes)
+        run.size = sum(len(bson.encode(write, codec_options=self._db.codec_options)) for _, write in run.writes)
         with self._lock:
+            # guard: runs start in the order of the queue
             self._waiting.append(run)
             self._start_groups()
         self._wait(run)
@@ -153,8 +173,10 @@ class Queue:
         """
         if not self._free or not waiting:
             return False
+        # guard: a run waits for others to join while many are in flight
         if self._runs_in_flight < SLOTS or len(waiting) >= self._runs_in_flight:
             return True
+        # guard: a run waits only briefly for others to join
         return waiting[0].came_at + COMPANY_SECONDS <= time.monotonic()
 
     def _start_groups(self) -> None:
@@ -176,12 +198,14 @@ class Queue:
         """
         group = Group([])
         stay: list[Run] = []
+        # guard: runs in flight share no document
         taken = set(self._in_flight)
         for run in self._waiting:
             if taken.isdisjoint(run.documents) and group.has_room_for(run):
-                group.add(run)
+                group.runs.append(run)
             else:
                 stay.append(run)
+                # guard: a run never overtakes one that waits for the same document
                 taken |= run.documents
         self._waiting = stay
         return group
@@ -192,7 +216,9 @@ class Queue:
         After a moment it starts waiting groups itself, so that one slow group does not delay all others. After the
         longest wait it leaves the queue, and goes ahead alone.
         """
-        longest = max(0.0, min(LONGEST_WAIT_SECONDS, seconds_left() * SHARE_FOR_WAITING))
+        # guard: waiting leaves time for the transaction
+        # guard: a run that has waited for long goes ahead
+        longest = max(0.0, min(MAX_WAIT_SECONDS, seconds_left() * SHARE_FOR_WAITING))
         if run.notified.wait(min(COMPANY_SECONDS, longest)):
             return
         with self._lock:
@@ -207,19 +233,36 @@ class Queue:
             raise Unavailable("the commit of a group got no reply in time", outcome_unknown=True)
 
     def _lead(self, group: Group, send: Send) -> None:
-        def send_all(session: ClientSession) -> None:
-            send(group.runs, session)
-            group.commit_sent = True
-
         try:
             with pymongo.timeout(group.seconds_left), self._db.client.start_session() as session:
-                attempts.attempt(session, send_all)
+                self._send_without_refused(group, send, session)
             group.done = True
         except Exception as error:
             group.error = error
-            if len(group.runs) == 1 or group.commit_sent:
+            if len(group.runs) == 1 or (group.commit_sent and not group.runs[0].alone):
                 raise
-            _raise_error_of(group)
+        _raise_error_of(group, group.runs[0])
+
+    def _send_without_refused(self, group: Group, send: Send, session: ClientSession) -> None:
+        """Send the group's runs; as often as some do not match, notify these and send the others."""
+
+        def send_all(session: ClientSession) -> None:
+            send(going, session)
+            group.commit_sent = True
+
+        going = group.runs
+        while going:
+            try:
+                attempts.attempt(session, send_all)
+                return
+            except TakenOut as refused:
+                if len(group.runs) == 1:
+                    raise Alone from None
+                for run in refused.args[0]:
+                    run.alone = True
+                    if run is not group.runs[0]:
+                        run.notified.set()
+                going = [run for run in going if not run.alone]
 
     def _leave(self, run: Run) -> None:
         """Release the run's slot and notify its group, however the run ended, even by an interrupt."""
@@ -230,36 +273,42 @@ class Queue:
             first, *others = run.group.runs
             if first is not run:
                 return
+            others = [other for other in others if not other.alone]  # these have been notified
             self._free += 1
             self._runs_in_flight -= len(run.group.runs)
             self._in_flight -= run.group.documents
             self._start_groups()
+        # guard, 2 lines: a leader that dies notifies its group
         for other in others:
             other.notified.set()
 
 
-def _raise_error_of(group: Group) -> None:
-    """Raise the error that each run of the group gets; return if the group was committed."""
+def _raise_error_of(group: Group, run: Run) -> None:
+    """Raise the error that a run of the group gets; return if it was committed."""
     error = group.error
+    # guard, 2 lines: a run that left its group does not share its outcome
+    if run.alone and len(group.runs) > 1:
+        raise Alone
     if group.done:
         return
+    # guard, 2 lines: a group with a conflict is retried
     if isinstance(error, PyMongoError) and attempts.may_try_again(error):
         raise error
+    # guard: a group's commit without a reply has an unknown outcome
     if group.commit_sent:
         raise Unavailable("the commit of the group was sent, but no reply came", outcome_unknown=True) from error
-    raise GroupFailed from error
+    raise Alone from error
 
 
-def may_group() -> bool:
-    """Return True. The explorer replaces this function, because its operations stand for separate processes."""
-    return True
-
-
-_QUEUES: WeakValueDictionary[tuple[int, str], Queue] = WeakValueDictionary()
+_PENDING: WeakValueDictionary[tuple[int, str], PendingRuns] = WeakValueDictionary()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_QUEUES.clear)  # a lock held by another thread would stay locked in the child
+    # guard: a forked child starts without pending runs
+    os.register_at_fork(after_in_child=_PENDING.clear)  # a lock held by another thread would stay locked in the child
 
 
-def queue_of(db: Db) -> Queue:
-    """Return the queue of this client and database in this process; it exists while a run uses it."""
-    return _QUEUES.setdefault((id(db.client), db.name), Queue(db))
+def pending_runs_of(db: Db) -> PendingRuns:
+    """Return the queue of this client and database in this process; it exists while a run uses it.
+
+    The explorer replaces this function, because its operations stand for separate processes.
+    """
+    return _PENDING.setdefault((id(db.client), db.name), PendingRuns(db))

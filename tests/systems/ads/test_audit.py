@@ -27,29 +27,28 @@ def fill(db: Db, count: int) -> None:
         elif damaged == "total":
             del budget["total"]
         if damaged != "none":
-            db["ad_budgets"].insert_one(budget)
+            db["ads.budgets"].insert_one(budget)
         if choice.random() < 0.9:
-            db["ad_campaigns"].insert_one({"_id": name})
+            db["ads.campaigns"].insert_one({"_id": name})
         leases = [{"campaign_id": name, "amount": amount, "until": DAY} for amount in leased]
         counters = [{"campaign_id": name, "day": DAY, "unit": str(n), "spend": one} for n, one in enumerate(spent)]
-        for collection, documents in (("ad_leases", leases), ("ad_counters", counters)):
+        for collection, documents in (("ads.leases", leases), ("ads.counters", counters)):
             if documents:
                 db[collection].insert_many(documents)
         ids = [{"site": "s", "zone": f"z{zone}", "ad_unit": name} for zone in range(choice.randrange(3))]
         for one in ids:
-            db["ad_placements"].insert_one({"_id": one, "campaign_id": name})
-    db["ad_budgets"].insert_one({"_id": "begun", "txn_stub": 1, "spent": 0, "committed": 0})
+            db["ads.placements"].insert_one({"_id": one, "campaign_id": name})
 
 
 def added_up(db: Db) -> set[tuple[str, str]]:
     leased: defaultdict[str, int] = defaultdict(int)
     spend: defaultdict[str, int] = defaultdict(int)
-    for lease in db["ad_leases"].find():
+    for lease in db["ads.leases"].find():
         leased[lease["campaign_id"]] += lease["amount"]
-    for counter in db["ad_counters"].find():
+    for counter in db["ads.counters"].find():
         spend[counter["campaign_id"]] += counter["spend"]
     found = set()
-    for budget in db["ad_budgets"].find({"txn_stub": None}):
+    for budget in db["ads.budgets"].find():
         name = budget["_id"]
         if budget["spent"] != spend[name]:
             found.add(("wrong-spend", name))
@@ -57,14 +56,14 @@ def added_up(db: Db) -> set[tuple[str, str]]:
             found.add(("wrong-commitment", name))
         if budget["committed"] > budget.get("total", -1):
             found.add(("over-budget", name))
-    known = set(db["ad_campaigns"].distinct("_id"))
-    lost = [one for one in db["ad_placements"].find() if one["campaign_id"] not in known]
+    known = set(db["ads.campaigns"].distinct("_id"))
+    lost = [placement for placement in db["ads.placements"].find() if placement["campaign_id"] not in known]
     return found | {("lost-placement", str(one["_id"])) for one in lost}
 
 
 def found_problems(db: Db) -> set[tuple[str, str]]:
     codes = ("wrong-spend", "wrong-commitment", "over-budget", "lost-placement")
-    return {(one.code, str(*one.documents.values())) for one in find_problems(db) if one.code in codes}
+    return {(problem.code, str(*problem.documents.values())) for problem in find_problems(db) if problem.code in codes}
 
 
 def test_problems_equal_those_found_by_adding_up_in_python(ads_db: Db) -> None:

@@ -24,9 +24,9 @@ from squinney.ads import (
     repair,
 )
 from squinney.ads import jobs as ad_jobs
-from squinney.ads.budgets import return_lapsed
+from squinney.ads.charging.budgets import return_lapsed
 from squinney.ads.choosing import profiles, zones
-from squinney.ads.choosing.choice import MOST_REFUSALS
+from squinney.ads.choosing.choice import MAX_REFUSALS
 from squinney.ads.tokens import Tokens
 from squinney.errors import Invalid, LimitReached
 from squinney.mongo.schema import Db
@@ -80,7 +80,7 @@ def test_ads_that_may_not_be_shown_are_excluded_and_explained(
     campaign("paused")
     network.pause("paused")
     campaign("new kind")
-    ads_db["ad_placements"].update_one({"campaign_id": "new kind"}, {"$set": {"creative": {"kind": "hologram"}}})
+    ads_db["ads.placements"].update_one({"campaign_id": "new kind"}, {"$set": {"creative": {"kind": "hologram"}}})
     fresh = AdNetwork(ads_db, secret=b"test", clock=clock)
     assert _units(fresh) == ["fine"]
     assert {one.unit: one.left_out for one in fresh.explain("news", "top")} == {
@@ -118,9 +118,9 @@ def test_a_campaign_is_made_once_and_read_back(network: AdNetwork, campaign: Mak
     with pytest.raises(UnknownCampaign):
         network.place("b", "news", "top", {"unit": "u", "creative": CREATIVE})
     assert network.get("a")["owner"] == "ann"
-    assert [one["_id"] for one in network.owned_by("ann").items] == ["a"]
+    assert [item["_id"] for item in network.owned_by("ann").items] == ["a"]
     assert network.owned_by("ben").items == []
-    assert [one["_id"] for one in network.all().items] == ["a"]
+    assert [item["_id"] for item in network.all().items] == ["a"]
 
 
 def test_a_unit_belongs_to_one_campaign(network: AdNetwork, campaign: Make) -> None:
@@ -130,13 +130,13 @@ def test_a_unit_belongs_to_one_campaign(network: AdNetwork, campaign: Make) -> N
         network.place("b", "news", "top", {"unit": "a", "creative": CREATIVE})
     changed = network.place("a", "news", "top", {"unit": "a", "creative": {**CREATIVE, "title": "New"}})
     assert changed["creative"]["title"] == "New"
-    assert [one["_id"]["ad_unit"] for one in network.placements("a")] == ["a"]
+    assert [placement["_id"]["ad_unit"] for placement in network.placements("a")] == ["a"]
 
 
 def test_a_campaign_has_a_bounded_number_of_ads(
     network: AdNetwork, campaign: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(campaigns, "MOST_PLACEMENTS", 2)
+    monkeypatch.setattr(campaigns, "MAX_PLACEMENTS", 2)
     campaign("a")
     network.place("a", "news", "top", {"unit": "b", "creative": CREATIVE})
     network.place("a", "news", "top", {"unit": "b", "creative": CREATIVE, "weight": 2})
@@ -221,7 +221,7 @@ def test_cap_hits_that_cannot_be_written_are_kept(
     campaign("a", cap={"impressions": 1, "per_seconds": 3600})
     network.impression(network.choose("news", "top", user="ann")[0].serve_id)
     with ads_db.client.start_session() as session, session.start_transaction():
-        ads_db["ad_counters"].update_one({}, {"$inc": {"impressions": 0, "held": 1}}, session=session)
+        ads_db["ads.counters"].update_one({}, {"$inc": {"impressions": 0, "held": 1}}, session=session)
         assert network.choose("news", "top", user="ann") == []
         session.abort_transaction()
     monkeypatch.setattr("squinney.ads.choosing.cap_hits.WAIT_SECONDS", 30.0)  # a busy machine may need more than usual
@@ -232,7 +232,7 @@ def test_cap_hits_that_cannot_be_written_are_kept(
 def test_a_full_profile_is_updated_once_in_a_choice(
     network: AdNetwork, campaign: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(profiles, "MOST_CAPS", 1)
+    monkeypatch.setattr(profiles, "MAX_CAPS", 1)
     for number in range(6):
         campaign(f"c{number}", bid=9, cap={"impressions": 5, "per_seconds": 3600})
     campaign("rest", bid=1)
@@ -247,7 +247,7 @@ def test_a_full_profile_is_updated_once_in_a_choice(
 def test_without_consent_there_is_no_profile(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
     campaign("a", cap={"impressions": 2, "per_seconds": 60})
     _units(network, user="ann", consent=False)
-    assert ads_db["ad_users"].count_documents({}) == 0
+    assert ads_db["ads.users"].count_documents({}) == 0
 
 
 def test_an_ad_has_its_own_cap_in_addition_to_its_campaigns(network: AdNetwork, campaign: Make) -> None:
@@ -266,12 +266,12 @@ def test_a_profile_keeps_only_what_caps_need(network: AdNetwork, campaign: Make,
         _units(network, user="ann")
         clock.turn(seconds=25)
     _units(network, user="ann")
-    shown = ads_db["ad_users"].find_one({"_id": "ann"})["shown"]
+    shown = ads_db["ads.users"].find_one({"_id": "ann"})["shown"]
     assert len(shown["a"]["at"]) <= 3
     clock.turn(seconds=30)
     network.pause("b")
     _units(network, user="ann")
-    assert list(ads_db["ad_users"].find_one({"_id": "ann"})["shown"]) == ["a"]
+    assert list(ads_db["ads.users"].find_one({"_id": "ann"})["shown"]) == ["a"]
 
 
 # ---- beacons ----
@@ -338,8 +338,8 @@ def test_an_impression_of_an_empty_lease_is_charged_to_the_budget(
 ) -> None:
     campaign("a", bid=100, total=160)
     serve_id = network.choose("news", "top")[0].serve_id
-    ads_db["ad_leases"].update_one({}, {"$set": {"amount": 50}})
-    ads_db["ad_budgets"].update_one({}, {"$set": {"committed": 50, "day_committed": 50}})
+    ads_db["ads.leases"].update_one({}, {"$set": {"amount": 50}})
+    ads_db["ads.budgets"].update_one({}, {"$set": {"committed": 50, "day_committed": 50}})
     assert network.impression(serve_id)
     money = network.money(["a"])["a"]
     assert (money["spent"], money["leased"]) == (100, 50)
@@ -431,7 +431,7 @@ def test_a_choice_tries_few_campaigns_without_money(
     network.explain("news", "top")
     wallets = [campaign.wallet for campaign in network._zones.campaigns.values()]
     assert _units(network) == []  # the day's money of each is out
-    assert sum(wallet.refusals for wallet in wallets) == MOST_REFUSALS
+    assert sum(wallet.refusals for wallet in wallets) == MAX_REFUSALS
     assert _units(network) == ["rest"]
     assert [wallet.refusals for wallet in wallets] == [1] * 8 + [0]  # none is asked again so soon
 
@@ -442,7 +442,7 @@ def test_a_change_that_is_read_late_does_not_undo_a_newer_one(network: AdNetwork
     network._zones.close()  # so that no other change follows
     network.pause("a")
     network.resume("a")
-    late = ads_db["ad_campaigns"].find_one({"_id": "a"})
+    late = ads_db["ads.campaigns"].find_one({"_id": "a"})
     assert late
     time.sleep(0.002)  # the times of two changes differ
     network.pause("a")
@@ -470,17 +470,18 @@ def test_the_order_of_a_large_zone_excludes_ads_that_cannot_be_shown(
     assert _units(network) == ordered() == ["a", "b", "c"]
     wallet = network._zones.campaigns["b"].wallet
     network.close()  # from now on nobody tells the zone of changes
-    wallet.empty_until = time.monotonic() + 0.05
+    wallet.empty_until = time.monotonic() + 5
     zone.reorder_if_large()
     assert ordered() == ["a", "c"]
-    time.sleep(0.06)
+    while time.monotonic() <= wallet.empty_until:
+        time.sleep(0.1)
     assert ordered() == ["a", "b", "c"]
 
 
 def test_requests_for_unknown_zones_drop_no_zone_with_ads(
     network: AdNetwork, campaign: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zones, "MOST_ZONES", 3)
+    monkeypatch.setattr(zones, "MAX_ZONES", 3)
     campaign("a")
     known = network._zones.get("news", "top")
     for number in range(10):
@@ -540,9 +541,11 @@ def test_a_late_click_is_charged_to_the_budget_while_it_has_money(
     network: AdNetwork, campaign: Make, clock: Turned, ads_db: Db
 ) -> None:
     campaign("a", bid=60, model="cpc", total=100)
-    ids = [network.choose("news", "top")[0].serve_id for _ in range(3)]
-    clock.turn(seconds=900)
-    return_lapsed(ads_db, clock.now)
+    ids = []
+    for _ in range(3):
+        ids.append(network.choose("news", "top")[0].serve_id)
+        clock.turn(seconds=900)
+        return_lapsed(ads_db, clock.now)
     assert all(network.click(serve_id).first for serve_id in ids)
     totals = network.stats("a")["totals"]
     assert (totals["clicks"], totals["spend"]) == (3, 60)
@@ -557,7 +560,7 @@ def test_a_job_updates_the_ecpm_from_clicks(network: AdNetwork, campaign: Make, 
     for serve_id in [network.choose("news", "top")[0].serve_id for _ in range(20)]:
         network.click(serve_id)
     assert ad_jobs.refresh_ecpm(ads_db, clock.now) == {"changed": 1}
-    assert ads_db["ad_placements"].find_one()["ecpm"] == network.ecpm("a", impressions=20, clicks=20)
+    assert ads_db["ads.placements"].find_one()["ecpm"] == network.ecpm("a", impressions=20, clicks=20)
     assert ad_jobs.refresh_ecpm(ads_db, clock.now) == {"changed": 0}
     network.click(network.choose("news", "top")[0].serve_id)
     assert ad_jobs.refresh_ecpm(ads_db, clock.now + timedelta(days=3)) == {"changed": 0}  # nothing of late
@@ -582,13 +585,13 @@ def test_wrong_budgets_are_found_and_repaired(
     network: AdNetwork, campaign: Make, ads_db: Db, change: dict[str, int], code: str, repairable: bool
 ) -> None:
     campaign("a")
-    ads_db["ad_budgets"].update_one({"_id": "a"}, {"$set": change})
-    assert [(one.code, one.repairable) for one in find_problems(ads_db)] == [(code, repairable)]
+    ads_db["ads.budgets"].update_one({"_id": "a"}, {"$set": change})
+    assert [(problem.code, problem.repairable) for problem in find_problems(ads_db)] == [(code, repairable)]
     assert bool(repair(ads_db)) == repairable
     assert bool(list(find_problems(ads_db))) != repairable
 
 
 def test_a_placement_without_a_campaign_is_found(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
     campaign("a")
-    ads_db["ad_placements"].update_one({}, {"$set": {"campaign_id": "gone"}})
-    assert [one.code for one in find_problems(ads_db)] == ["lost-placement"]
+    ads_db["ads.placements"].update_one({}, {"$set": {"campaign_id": "gone"}})
+    assert [problem.code for problem in find_problems(ads_db)] == ["lost-placement"]

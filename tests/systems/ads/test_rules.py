@@ -22,7 +22,7 @@ NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 def _ad(unit: str, ecpm: int, *keywords: str, weight: int = 1) -> Ad:
     campaign: Any = None
-    return Ad(unit, campaign, ecpm, weight, {}, None, frozenset(keywords), True)
+    return Ad(unit, campaign, ecpm, weight, {}, None, frozenset(keywords), "", "/")
 
 
 def _ranked(ads: list[Ad], *words: str, seed: int = 1) -> list[tuple[str, float]]:

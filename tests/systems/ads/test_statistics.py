@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from tests.systems.ads.conftest import CREATIVE, Turned
 
-from squinney.ads import AdNetwork, ServeExpired, find_problems, settling
+from squinney.ads import AdNetwork, ServeExpired, find_problems
+from squinney.ads.charging import settling
 from squinney.ads.documents import COUNTED
 from squinney.ads.tokens import Tokens
 from squinney.mongo.schema import Db
@@ -90,7 +91,7 @@ def test_rows_are_paged_and_totals_cover_all_rows(network: AdNetwork, ads_db: Db
         key |= {"zone": f"z{number % 4}", "unit": f"u{number % 8}"}
         counts = {name: chance.randrange(1000) for name in COUNTED if chance.random() < 0.9}
         rows.append({"_id": dict(key), **key, **counts})
-    ads_db["ad_counters"].insert_many(chance.sample(rows, 40))
+    ads_db["ads.counters"].insert_many(chance.sample(rows, 40))
     pages, cursor = [], None
     while pages == [] or cursor:
         found = network.stats("a", cursor=cursor, limit=7)
@@ -120,7 +121,7 @@ def test_a_blocked_budget_does_not_block_other_campaigns(
     campaign("free", bid=1)
     serves = {one.campaign_id: one.serve_id for one in network.choose("news", "top", count=2)}
     with ads_db.client.start_session() as session, session.start_transaction():
-        ads_db["ad_budgets"].update_one({"_id": "held"}, {"$inc": {"spent": 0, "held": 1}}, session=session)
+        ads_db["ads.budgets"].update_one({"_id": "held"}, {"$inc": {"spent": 0, "held": 1}}, session=session)
         with pytest.raises(Busy):
             network.impressions(list(serves.values()))
         assert network.stats("free")["totals"]["impressions"] == 1

@@ -12,7 +12,8 @@ from tests.plugins.shelf import Prepared
 
 from squinney import transactions
 from squinney.analytics import COLLECTIONS, EventLog
-from squinney.mongo.schema import Db
+from squinney.analytics.events.pages import events_of
+from squinney.mongo.schema import Db, Document
 
 ROOT = Path(__file__).parents[3]
 MAY = datetime(2015, 5, 1, tzinfo=UTC)
@@ -64,3 +65,8 @@ def log(analytics_db: Db) -> EventLog:
 def line(number: int = 0, *, path: str = "/", host: str = "203.0.113.7", at: str = "17/May/2015:10:05:03 +0000") -> str:
     """A line of the combined format."""
     return f'{host} - - [{at}] "GET {path} HTTP/1.1" 200 {number} "-" "test"\n'
+
+
+def stored_events(db: Db) -> list[Document]:
+    """All events of all pages."""
+    return [event for page in db["analytics.events"].find() for event in events_of(page)]

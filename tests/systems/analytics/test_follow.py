@@ -60,7 +60,7 @@ def following(analytics_db: Db, writer: Writer) -> Iterator[None]:
 
 def wait_for(log: EventLog, numbers: range) -> None:
     """Wait until every line is stored once."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while (found := sorted(event["bytes"] for event in log.between(MAY, JUNE))) != list(numbers):
         assert time.monotonic() < until, found
         time.sleep(0.05)
@@ -287,6 +287,33 @@ def test_a_truncated_log_with_a_hole(log: EventLog, writer: Writer) -> None:
     os.truncate(writer.path, length)
     writer.write(20)
     wait_for(log, range(40))
+
+
+@pytest.mark.usefixtures("following")
+def test_a_log_that_begins_with_other_lines_is_followed(
+    log: EventLog, writer: Writer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its lines are no events yet, which is a warning once, and ends nothing."""
+    for _ in range(2):
+        with writer.path.open("a") as file:
+            file.write("the server has started\n")
+        time.sleep(0.1)
+    writer.write(5)
+    wait_for(log, range(5))
+    (message,) = caplog.messages
+    assert "none of its lines is an event; line 1: in none of the formats" in message
+    assert log.imports().items[0]["rejected"] == 2
+
+
+def test_a_log_is_followed_again_in_another_format(log: EventLog, writer: Writer) -> None:
+    stop = threading.Event()
+    stop.set()
+    writer.write(5)
+    log.follow(writer.path, stop=stop, format="json")
+    assert log.imports().items[0]["state"] == "rejected"
+    log.follow(writer.path, stop=stop)
+    wait_for(log, range(5))
+    assert log.imports().items[0]["rejected"] == 0
 
 
 def test_following_waits_for_another_import(log: EventLog, writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from squinney.analytics.hits.documents import HIT_COLLECTIONS
 from squinney.analytics.hits.increments import id_of
 from squinney.errors import Invalid, LimitReached, Unavailable
 from squinney.mongo import schema
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.schema import Db
 from squinney.transactions import Busy, Key, KeyReused
 
@@ -42,8 +42,8 @@ def counts(points: list) -> list[int]:
 
 def test_one_hit_is_counted_at_every_granularity(hits: Hits, analytics_db: Db) -> None:
     hits.record("s", "/p", AT, 3)
-    day = analytics_db["hits.daily"].find_one()
-    month = analytics_db["hits.monthly"].find_one()
+    day = analytics_db["analytics.hits_daily"].find_one()
+    month = analytics_db["analytics.hits_monthly"].find_one()
     assert day["metadata"] == {"date": AT.replace(hour=0, minute=0, second=0), "site": "s", "page": "/p"}
     assert (day["total"], day["hourly"], day["minute"]) == (3, {"22": 3}, {"22": {"15": 3}})
     assert (month["metadata"]["date"], month["total"], month["daily"]) == (
@@ -117,7 +117,7 @@ ZONES = ["UTC", "Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe", "America
 TIMES = st.integers(0, 210 * 86_400).map(lambda seconds: datetime(2018, 10, 1, tzinfo=UTC) + timedelta(seconds=seconds))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(TIMES, max_size=20), st.sampled_from(ZONES), st.sampled_from(["minute", "hour", "day", "week", "month"])
 )
@@ -163,7 +163,7 @@ def test_ids_of_different_names_differ() -> None:
 def test_bad_hits_are_refused(hits: Hits, analytics_db: Db, arguments: tuple, why: str) -> None:
     with pytest.raises(Invalid, match=why):
         hits.record_many([("s", "/", AT), arguments])
-    assert analytics_db["hits.daily"].count_documents({}) == 0
+    assert analytics_db["analytics.hits_daily"].count_documents({}) == 0
 
 
 def test_top_pages_and_totals_can_begin_and_end_within_a_day(hits: Hits) -> None:
@@ -183,10 +183,10 @@ def test_top_pages_and_totals_can_begin_and_end_within_a_day(hits: Hits) -> None
 
 def test_a_count_beyond_64_bits_is_refused(hits: Hits, analytics_db: Db) -> None:
     hits.record("s", "/p", AT)
-    analytics_db["hits.monthly"].update_one({}, {"$set": {"total": 2**63 - 2}})
+    analytics_db["analytics.hits_monthly"].update_one({}, {"$set": {"total": 2**63 - 2}})
     with pytest.raises(LimitReached, match="at most"):
         hits.record_many([("s", "/p", AT, 10), ("s", "/q", AT)])
-    assert [day["total"] for day in analytics_db["hits.daily"].find()] == [1]
+    assert [day["total"] for day in analytics_db["analytics.hits_daily"].find()] == [1]
     with BufferedHits(analytics_db, flush_after_seconds=3_600) as buffered:
         buffered.record("s", "/p", AT, 10)
         with pytest.raises(LimitReached):
@@ -197,7 +197,7 @@ def test_a_count_beyond_64_bits_is_refused(hits: Hits, analytics_db: Db) -> None
 def test_sites_are_bounded(hits: Hits, monkeypatch: pytest.MonkeyPatch) -> None:
     hits.record_many([(f"s{n % 5}", f"/{n}", AT) for n in range(20)])
     assert hits.sites() == ["s0", "s1", "s2", "s3", "s4"]
-    monkeypatch.setattr("squinney.analytics.hits.hits.MOST_SITES", 3)
+    monkeypatch.setattr("squinney.analytics.hits.hits.MAX_SITES", 3)
     assert hits.sites() == ["s0", "s1", "s2"]
 
 
@@ -208,20 +208,23 @@ def test_preallocating_never_changes_a_count(hits: Hits, analytics_db: Db) -> No
     hits.record("s", "/new", AT)
     assert counts(hits.days("s", "/p", AT, AT + DAY)) == [2]
     assert counts(hits.days("s", "/new", AT, AT + DAY)) == [1]
-    month = analytics_db["hits.monthly"].find_one({"metadata.page": "/new"})
+    month = analytics_db["analytics.hits_monthly"].find_one({"metadata.page": "/new"})
     assert set(month["daily"]) == {str(day) for day in range(1, 32)}
 
 
 def test_concurrent_preallocation_of_the_same_documents(hits: Hits, analytics_db: Db) -> None:
     for page in range(20):
         at_once(8, lambda _, page=page: hits.preallocate("s", f"/{page}", AT))
-    assert [analytics_db[name].count_documents({}) for name in ("hits.daily", "hits.monthly")] == [20, 20]
+    assert [analytics_db[name].count_documents({}) for name in ("analytics.hits_daily", "analytics.hits_monthly")] == [
+        20,
+        20,
+    ]
 
 
 def test_record_sometimes_preallocates_the_next_day(analytics_db: Db) -> None:
     hits = Hits(analytics_db, preallocate=True, rng=random.Random(1))
     hits.record("s", "/p", AT)
-    tomorrow = analytics_db["hits.daily"].find_one({"metadata.date": datetime(2026, 3, 29, tzinfo=UTC)})
+    tomorrow = analytics_db["analytics.hits_daily"].find_one({"metadata.date": datetime(2026, 3, 29, tzinfo=UTC)})
     assert tomorrow["total"] == 0
     assert tomorrow["minute"]["23"]["59"] == 0
 
@@ -285,7 +288,7 @@ def test_a_hit_that_timed_out_blocks_no_other_hit(own_hits: Hits, own_db: Db, fa
         own_hits.record("s", "/p", AT)
     with operation(5):
         own_hits.record("s", "/p", AT)
-    assert own_db["hits.daily"].find_one()["total"] == 2
+    assert own_db["analytics.hits_daily"].find_one()["total"] == 2
 
 
 def test_buffered_hits_are_kept_after_repeated_conflicts(own_hits: Hits, own_db: Db, failing: Any) -> None:
@@ -295,24 +298,24 @@ def test_buffered_hits_are_kept_after_repeated_conflicts(own_hits: Hits, own_db:
     with failing(["update"], **conflict), pytest.raises(Busy), operation(2):
         buffered.flush()
     buffered.close()
-    assert (own_db["hits.daily"].find_one()["total"], buffered.lost) == (3, 0)
+    assert (own_db["analytics.hits_daily"].find_one()["total"], buffered.lost) == (3, 0)
 
 
 def test_a_buffer_that_cannot_be_written_is_bounded(analytics_db: Db) -> None:
-    buffered = BufferedHits(analytics_db, flush_after_seconds=3_600, most_documents=2, most_kept=3)
+    buffered = BufferedHits(analytics_db, flush_after_seconds=3_600, max_documents=2, max_kept=3)
     with buffered._flushing:  # as if MongoDB did not answer
         for page in ("/a", "/b", "/c", "/d", "/a", "/e"):
             buffered.record("s", page, AT, 2)
         assert buffered.lost == 4
     buffered.close()
-    found = {hits["metadata"]["page"]: hits["total"] for hits in analytics_db["hits.daily"].find()}
+    found = {hits["metadata"]["page"]: hits["total"] for hits in analytics_db["analytics.hits_daily"].find()}
     assert found == {"/a": 4, "/b": 2, "/c": 2}
 
 
 def test_a_buffer_is_bounded_after_a_flush_that_failed(own_hits: Hits, own_db: Db, failing: Any) -> None:
     """Regression: what the flush gave back was added to the hits recorded meanwhile, without a limit."""
     conflict = {"errorCode": 112, "errorLabels": ["TransientTransactionError"]}
-    buffered = BufferedHits(own_db, flush_after_seconds=3_600, most_documents=2, most_kept=2)
+    buffered = BufferedHits(own_db, flush_after_seconds=3_600, max_documents=2, max_kept=2)
     buffered.record("s", "/a", AT)
     recorder = threading.Timer(0.5, lambda: [buffered.record("s", page, AT) for page in ("/b", "/c")])
     recorder.start()
@@ -320,7 +323,7 @@ def test_a_buffer_is_bounded_after_a_flush_that_failed(own_hits: Hits, own_db: D
         buffered.flush()
     recorder.join()
     buffered.close()
-    assert (own_db["hits.daily"].count_documents({}), buffered.lost) == (2, 1)
+    assert (own_db["analytics.hits_daily"].count_documents({}), buffered.lost) == (2, 1)
 
 
 def test_every_close_waits_for_the_flush(analytics_db: Db) -> None:
@@ -335,11 +338,11 @@ def test_every_close_waits_for_the_flush(analytics_db: Db) -> None:
         assert all(thread.is_alive() for thread in closing)
     for thread in closing:
         thread.join()
-    assert analytics_db["hits.daily"].find_one()["total"] == 1
+    assert analytics_db["analytics.hits_daily"].find_one()["total"] == 1
 
 
 def test_buffered_hits_of_many_threads_all_arrive(hits: Hits, analytics_db: Db) -> None:
-    with BufferedHits(analytics_db, flush_after_seconds=0.05, most_documents=5) as buffered:
+    with BufferedHits(analytics_db, flush_after_seconds=0.05, max_documents=5) as buffered:
 
         def work(number: int) -> None:
             for n in range(500):
@@ -358,7 +361,7 @@ def test_buffered_hits_of_many_threads_all_arrive(hits: Hits, analytics_db: Db) 
 
 
 @pytest.mark.parametrize(
-    "options", [{"flush_after_seconds": span} for span in (0, -1, float("nan"), "1")] + [{"most_documents": 0}]
+    "options", [{"flush_after_seconds": span} for span in (0, -1, float("nan"), "1")] + [{"max_documents": 0}]
 )
 def test_bad_options_of_a_buffer_are_refused(analytics_db: Db, options: dict[str, Any]) -> None:
     with pytest.raises(Invalid, match=next(iter(options))):
@@ -382,4 +385,4 @@ def test_bad_buffered_hits_are_refused_by_record(analytics_db: Db, arguments: tu
         buffered.record("s", "/", AT)
         with pytest.raises(Invalid, match=why):
             buffered.record(*arguments)
-    assert analytics_db["hits.daily"].find_one()["total"] == 1
+    assert analytics_db["analytics.hits_daily"].find_one()["total"] == 1

@@ -100,6 +100,9 @@ def test_a_field_map_with_an_unknown_field_is_refused() -> None:
         ("caddy", '{"ts": 1, "request": {"uri": "/\\ud800"}}', "not Unicode"),
         ("json", '{"time": 1e300}', "time"),
         ("caddy", '{"ts": 1}', "no request"),
+        ("caddy", '{"ts": 1, "request": {}}', "no request"),
+        ("caddy", '{"ts": 1, "request": {"uri": "/", "host": {}}}', "site is not text"),
+        ("caddy", '{"ts": 1, "request": {"uri": "/", "remote_addr": {}}}', "host is not text"),
     ],
 )
 def test_a_malformed_line_says_why(format: str, line: str, why: str) -> None:
@@ -119,8 +122,8 @@ def test_no_line_is_slow(part: str) -> None:
 def test_formats_are_detected() -> None:
     assert detect(["garbage", COMBINED]) == "combined"
     assert detect(['h - - [01/Jan/2020:00:00:00 +0000] "GET / HTTP/1.0" 200 5']) == "common"
-    assert detect(['{"ts": 1, "request": {}}']) == "caddy"
-    assert detect(['{"time": 1}']) == "json"
+    assert detect(['{"ts": 1, "request": {"uri": "/"}}']) == "caddy"
+    assert detect(['{"time": 1, "path": "/", "status": 200}']) == "json"
     assert detect(["garbage"]) is None
     with pytest.raises(UnknownFormat, match="combined"):
         parser_for("elf")

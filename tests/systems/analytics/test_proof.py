@@ -50,6 +50,6 @@ def test_a_stopped_roll_up_allows_any_retention(analytics_db: Db) -> None:
 def test_a_refused_roll_up_does_not_stop_the_others(analytics_db: Db) -> None:
     Rollups(analytics_db, key="path", value="bytes", time="time", name="a").run()
     Rollups(analytics_db, VISITS, name="b").run()
-    analytics_db["retention"].insert_one({"_id": "events", "strategy": "ttl"})  # set by hand
+    analytics_db["analytics.retention"].insert_one({"_id": "events", "strategy": "ttl"})  # set by hand
     job = next(job for job in JOBS if job.name == "roll-up-events")
     assert job.run(analytics_db) == {"a refused": 1, "b": 0}

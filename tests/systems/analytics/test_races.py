@@ -10,11 +10,13 @@ from unittest.mock import patch
 
 import pytest
 from pymongo.collection import Collection
+from tests.systems.analytics.conftest import stored_events
 
 from squinney import analytics
-from squinney.analytics import EventLog, Retention, Rollups, feed_hits, forget, forgetting
-from squinney.analytics.events import retention
-from squinney.analytics.events.partitions import EventPartitions
+from squinney.analytics import Rollups, feed_hits, forget, forgetting, pack
+from squinney.analytics.events import pages
+from squinney.analytics.events.imports import import_stream
+from squinney.analytics.events.lines import Options
 from squinney.analytics.hits import feed
 from squinney.mongo.schema import Db
 
@@ -24,10 +26,11 @@ LINES = 6
 
 @pytest.fixture
 def source(analytics_db: Db) -> str:
-    """An imported log of two days."""
-    times = (START + timedelta(minutes=40 * number) for number in range(LINES))
+    """An imported log of two days, in several small pages per hour."""
+    times = (START + timedelta(minutes=20 * number) for number in range(LINES))
     text = "".join(f'h - - [{at:%d/%b/%Y:%H:%M:%S} +0000] "GET / HTTP/1.1" 200 1 "-" "x"\n' for at in times)
-    imported = EventLog(analytics_db).import_file(io.BytesIO(text.encode()), source="log", site="s").source
+    options = Options(name="log", site="s", chunk_bytes=70)
+    imported = import_stream(analytics_db, io.BytesIO(text.encode()), options).source
     assert imported
     return str(imported["_id"])
 
@@ -44,24 +47,17 @@ def before_first_call(work: Callable[[], object], function: Callable[..., Any]) 
     return run
 
 
-def stored(db: Db) -> int:
-    """Count the events in all partitions."""
-    return sum(partition.count_documents({}) for partition in EventPartitions(db).spanning())
-
-
-def rotating(db: Db) -> Retention:
-    """Set a policy whose events are not moved yet."""
-    db["retention"].insert_one({"_id": "events", "strategy": "rotate", "unit": "day", "moving": True})
-    return Retention(db, grace_seconds=0, settle_seconds=0)
+def hits(db: Db) -> int:
+    return sum(day["total"] for day in db["analytics.hits_daily"].find())
 
 
 def test_hits_of_a_log_that_is_forgotten_meanwhile_are_not_counted(analytics_db: Db, source: str) -> None:
     marked = {"$set": {"state": "forgetting", "forgetting": []}}
-    mark = before_first_call(lambda: analytics_db["imports"].update_one({}, marked), feed.transact)
+    mark = before_first_call(lambda: analytics_db["analytics.imports"].update_one({}, marked), feed.transact)
     with patch.object(feed, "transact", mark):
         assert feed_hits(analytics_db, source) == 0
     forget(analytics_db, source)
-    assert sum(day["total"] for day in analytics_db["hits.daily"].find()) == 0
+    assert hits(analytics_db) == 0
 
 
 def test_a_log_that_two_forget_is_in_no_roll_up(analytics_db: Db, source: str) -> None:
@@ -76,49 +72,42 @@ def test_a_log_that_two_forget_is_in_no_roll_up(analytics_db: Db, source: str) -
     assert list(analytics.verify(analytics_db)) == []
 
 
-def test_a_forgotten_event_does_not_return_by_a_move(analytics_db: Db, source: str) -> None:
-    policy = rotating(analytics_db)
-    with patch.object(
-        retention, "transact", before_first_call(lambda: forget(analytics_db, source), retention.transact)
-    ):
-        policy.apply()
-    assert stored(analytics_db) == 0
+def test_a_log_that_is_packed_while_its_hits_are_counted_is_counted_once(analytics_db: Db, source: str) -> None:
+    """The pages of an hour whose first part is counted are not packed together with the others."""
+    first = analytics_db["analytics.events"].find_one({}, sort=[("end", 1)])
+    assert first
+    analytics_db["analytics.imports"].update_one({}, {"$set": {"hits_offset": first["end"]}})
+    assert pack(analytics_db)
+    assert feed_hits(analytics_db, source) == LINES - 1
+    assert pack(analytics_db) == {}
+    assert len(stored_events(analytics_db)) == LINES
 
 
-def test_events_that_move_behind_the_deletion_are_forgotten_too(analytics_db: Db, source: str) -> None:
-    policy = rotating(analytics_db)
-    policy.apply()
+def test_pages_that_are_packed_behind_the_deletion_are_forgotten_too(analytics_db: Db, source: str) -> None:
+    """A packing that began before the log was marked inserts its page after the others are deleted."""
     delete_many = Collection.delete_many
-    move_back = [lambda: policy.switch("keep")]
+    page = analytics_db["analytics.events"].find_one()
+    assert page
+    returns = [lambda: analytics_db["analytics.events"].insert_one(page)]
 
-    def delete_then_move(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """After the deletion from the first partition, the events of the others move there."""
+    def delete_then_insert(self: Any, *args: Any, **kwargs: Any) -> Any:
         deleted = delete_many(self, *args, **kwargs)
-        while self.name == "events" and move_back:
-            move_back.pop()()
+        while self.name == "analytics.events" and returns:
+            returns.pop()()
         return deleted
 
-    with patch.object(Collection, "delete_many", delete_then_move):
+    with patch.object(Collection, "delete_many", delete_then_insert):
         forget(analytics_db, source)
-    assert stored(analytics_db) == 0
+    assert stored_events(analytics_db) == []
 
 
-def test_opposite_moves_of_an_event_in_both_partitions_do_not_lose_it(analytics_db: Db, source: str) -> None:
-    policy = rotating(analytics_db)
-    partitions = EventPartitions(analytics_db)
-    event = analytics_db["events"].find_one()
-    assert event
-    target = partitions.partition_for(event["time"], partitions.policy())
-    partitions.ensure_created(target, partitions.policy()).insert_one(event)
+def test_a_log_that_is_being_forgotten_is_not_packed(analytics_db: Db, source: str) -> None:
+    analytics_db["analytics.imports"].update_one({}, {"$set": {"state": "forgetting", "forgetting": []}})
+    assert pack(analytics_db) == {}
 
-    def delete_and_move_back(partition: Any, documents: Any) -> None:
-        """After the insert, and before the deletion: the event moves back."""
-        insert_missing(partition, documents)
-        with patch.object(retention, "insert_missing", insert_missing):
-            policy.switch("keep")
 
-    insert_missing = retention.insert_missing
-    with patch.object(retention, "insert_missing", delete_and_move_back):
-        policy.apply()
-    Retention(analytics_db, settle_seconds=0).apply()
-    assert stored(analytics_db) == LINES
+def test_two_packings_keep_each_event_once(analytics_db: Db, source: str) -> None:
+    again = before_first_call(lambda: pack(analytics_db), pages._pack_hour)
+    with patch.object(pages, "_pack_hour", again):
+        pack(analytics_db)
+    assert len(stored_events(analytics_db)) == LINES

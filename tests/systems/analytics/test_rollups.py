@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pymongo.collection import Collection
 from tests.sizes import a_tenth_of, heavy
+from tests.systems.analytics.conftest import stored_events
 
-from squinney.analytics import Rollups, repair, verify
+from squinney.analytics import EventLog, Rollups, repair, verify
 from squinney.analytics.calendar import floor
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.schema import Db, Document
@@ -41,14 +42,14 @@ def rollups(analytics_db: Db) -> Rollups:
 def add(db: Db, userid: str, length: int, after_seconds: int) -> None:
     """Insert an event as the event log stores it."""
     at = START + timedelta(seconds=after_seconds)
-    db["events"].insert_one({"arrived": Timestamp(0, 0), "userid": userid, "length": length, "ts": at})
+    EventLog(db).record({"time": at, "userid": userid, "length": length}, durability="acknowledged")
 
 
 def direct(db: Db, unit: str, zone: str) -> dict[tuple[str, datetime], Document]:
     """Aggregate in plain Python, with Python's calendar."""
     groups: dict[tuple[str, datetime], list[int]] = defaultdict(list)
-    for event in db["events"].find():
-        groups[event["userid"], floor(event["ts"], unit, ZoneInfo(zone))].append(event["length"])
+    for event in stored_events(db):
+        groups[event["userid"], floor(event["time"], unit, ZoneInfo(zone))].append(event["length"])
     return {
         place: {"total": sum(v), "count": len(v), "mean": sum(v) / len(v), "min": min(v), "max": max(v)}
         for place, v in groups.items()
@@ -58,7 +59,7 @@ def direct(db: Db, unit: str, zone: str) -> dict[tuple[str, datetime], Document]
 def stored(db: Db, level: str) -> dict[tuple[str, datetime], Document]:
     """Return the stored buckets."""
     found = {}
-    for bucket in db[f"rollups.{level}"].find({"value.count": {"$gt": 0}}):
+    for bucket in db[f"analytics.rollups_{level}"].find({"value.count": {"$gt": 0}}):
         del bucket["value"]["ts"]
         found[bucket["_id"]["k"], bucket["_id"]["d"]] = bucket["value"]
     return found
@@ -73,7 +74,7 @@ def assert_equal(db: Db, rollups: Rollups) -> None:
 
 def let_time_pass(db: Db) -> None:
     """Set `arrived` of all events to a time long ago, so that the next run does not find them as new."""
-    db["events"].update_many({}, {"$set": {"arrived": Timestamp(1, 1)}})
+    db["analytics.events"].update_many({}, {"$set": {"arrived": Timestamp(1, 1)}})
 
 
 ADD = st.tuples(st.just("add"), st.sampled_from(["ann", "bob"]), st.integers(-5, 1_000), st.integers(0, 100 * 86_400))
@@ -86,7 +87,7 @@ ACTION = st.one_of(ADD, ADD, ADD, st.just(("run",)), st.just(("rebuild",)), st.j
 @given(st.sampled_from(ZONES), st.lists(ACTION, max_size=25))
 def test_any_events_and_any_runs(analytics_db: Db, where: tuple[str, str], actions: list[tuple]) -> None:
     db = analytics_db
-    for name in db.list_collection_names(filter={"name": {"$regex": "^(events|rollup)"}}):
+    for name in db.list_collection_names(filter={"name": {"$regex": "^analytics[.](events|rollup)"}}):
         db[name].delete_many({})
     rollups = Rollups(db, time_zone=where[0], finest=where[1], overlap_seconds=0)
     for action, *arguments in actions:
@@ -235,18 +236,30 @@ def test_reading_in_another_time_zone(analytics_db: Db, rollups: Rollups) -> Non
 
 def test_events_without_key_value_or_time_are_left_out(analytics_db: Db, rollups: Rollups) -> None:
     add(analytics_db, "ann", 3, 0)
-    odd = [{"length": 1, "ts": START}, {"userid": "x", "ts": START}, {"userid": "x", "length": "9", "ts": START}]
-    odd += [{"userid": "x", "length": 1}, {"userid": "x", "length": 1, "ts": "today"}]
-    analytics_db["events"].insert_many([{"arrived": Timestamp(0, 0), **event} for event in odd])
+    odd = [{"length": 1, "time": START}, {"userid": "x", "time": START}, {"userid": "x", "length": "9", "time": START}]
+    EventLog(analytics_db).record_many(odd)
     rollups.run()
     assert {key for key, _ in stored(analytics_db, "yearly")} == {"ann"}
+
+
+def test_documents_of_a_users_own_collection_are_rolled_up(analytics_db: Db) -> None:
+    odd = [{"length": 1, "at": START}, {"userid": "x", "at": START}, {"userid": "x", "length": "9", "at": START}]
+    odd += [{"userid": "x", "length": 1}, {"userid": "x", "length": 1, "at": "today"}]
+    odd += [{"userid": "ann", "length": n, "at": START + timedelta(minutes=n)} for n in range(100)]
+    analytics_db["calls"].insert_many([{"arrived": Timestamp(0, 0), **one} for one in odd])
+    own = Rollups(analytics_db, "calls", time="at")
+    own.run()
+    assert {key: bucket["total"] for (key, _), bucket in stored(analytics_db, "yearly").items()} == {"ann": 4_950}
+    assert list(verify(analytics_db)) == []
+    with pytest.raises(Invalid, match="time must be time"):
+        Rollups(analytics_db, time="ts")
 
 
 def test_a_rebuild_empties_buckets_whose_events_were_deleted(analytics_db: Db, rollups: Rollups) -> None:
     add(analytics_db, "ann", 3, 0)
     add(analytics_db, "bob", 3, 0)
     rollups.run()
-    analytics_db["events"].delete_one({"userid": "ann"})
+    analytics_db["analytics.events"].delete_one({"events.userid": "ann"})
     rollups.rebuild(START, START + timedelta(days=1))
     assert_equal(analytics_db, rollups)
     assert rollups.read("yearly", "ann", START - timedelta(days=400), START) == []
@@ -254,12 +267,10 @@ def test_a_rebuild_empties_buckets_whose_events_were_deleted(analytics_db: Db, r
 
 def test_events_of_the_first_and_last_years_are_rolled_up(analytics_db: Db, rollups: Rollups) -> None:
     years = (1, 999, 1000, 2018, 9997, 9998, 9999)
-    analytics_db["events"].insert_many(
-        [
-            {"arrived": Timestamp(0, 0), "userid": "ann", "length": 1, "ts": datetime(year, month, 1, tzinfo=UTC)}
-            for year in years
-            for month in (1, 12)
-        ]
+    EventLog(analytics_db).record_many(
+        {"userid": "ann", "length": 1, "time": datetime(year, month, 1, tzinfo=UTC)}
+        for year in years
+        for month in (1, 12)
     )
     ages = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     for _ in rollups.run(), rollups.rebuild(*ages):
@@ -355,9 +366,7 @@ def test_days_match_the_local_calendar(analytics_db: Db, zone: str) -> None:
     where, moved = ZoneInfo(zone), MOVED[zone]
     assert moved.astimezone(where).utcoffset() != (moved - timedelta(seconds=1)).astimezone(where).utcoffset()
     times = [moved + timedelta(minutes=7 * n, seconds=30) for n in range(-400, 400)]
-    analytics_db["events"].insert_many(
-        [{"arrived": Timestamp(0, 0), "userid": "ann", "length": n, "ts": at} for n, at in enumerate(times)]
-    )
+    EventLog(analytics_db).record_many([{"userid": "ann", "length": n, "time": at} for n, at in enumerate(times)])
     rollups = Rollups(analytics_db, time_zone=zone, finest="quarter")
     rollups.run()
     for level in ("daily", "weekly", "monthly", "yearly"):
@@ -378,8 +387,8 @@ def test_buckets_of_the_servers_calendar_are_emptied(analytics_db: Db) -> None:
     rollups.run()
     wrong = {"total": 5, "count": 1, "mean": 5, "min": 5, "max": 5}
     stale = [{"_id": {"k": "ann", "d": START + timedelta(minutes=n)}, "run": 0, "value": wrong} for n in (30, 90)]
-    analytics_db["rollups.daily"].insert_one(stale[0])
-    analytics_db["rollups.hourly"].insert_one(stale[1])
+    analytics_db["analytics.rollups_daily"].insert_one(stale[0])
+    analytics_db["analytics.rollups_hourly"].insert_one(stale[1])
     assert {problem.documents["level"] for problem in verify(analytics_db)} == {"daily", "hourly"}
     assert repair(analytics_db)["roll-ups rebuilt"] == 2
     assert list(verify(analytics_db)) == []
@@ -396,7 +405,7 @@ def test_top_keys_are_limited(rollups: Rollups, limit: int) -> None:
 def test_too_many_buckets_are_refused(
     analytics_db: Db, rollups: Rollups, monkeypatch: pytest.MonkeyPatch, time_zone: str
 ) -> None:
-    monkeypatch.setattr("squinney.analytics.rollups.rollups.MOST_BUCKETS", 3)
+    monkeypatch.setattr("squinney.analytics.rollups.rollups.MAX_BUCKETS", 3)
     for day in range(4):
         add(analytics_db, "ann", 1, day * 86_400)
     rollups.run()

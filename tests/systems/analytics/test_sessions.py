@@ -28,7 +28,7 @@ def visit(log: EventLog, minute: float, *, host: str = "h", agent: str = "a", **
 
 def found(db: Db) -> list[tuple[int, int, int]]:
     """Return the start minute, length in minutes and number of requests of each session."""
-    real = db["visit_sessions"].find({"length": {"$exists": True}}).sort([("ts", 1), ("userid", 1)])
+    real = db["analytics.visit_sessions"].find({"length": {"$exists": True}}).sort([("ts", 1), ("userid", 1)])
     return [((s["ts"] - START).seconds // 60, s["length"] // 60, s["requests"]) for s in real]
 
 
@@ -62,7 +62,7 @@ def test_a_late_request_joins_two_sessions(log: EventLog, analytics_db: Db, sess
     rollups.run()
     assert [(length, requests) for _, length, requests in found(analytics_db)] == [(55, 4)]
     assert list(verify(analytics_db)) == []
-    (year,) = analytics_db["visits.yearly"].find({"value.count": {"$gt": 0}})
+    (year,) = analytics_db["analytics.visits_yearly"].find({"value.count": {"$gt": 0}})
     assert (year["value"]["total"], year["value"]["count"]) == (55 * 60, 1)
 
 
@@ -72,14 +72,14 @@ def test_a_session_whose_first_events_were_dropped_stays_one_session(log: EventL
         log.record({"time": START + timedelta(minutes=minute, milliseconds=500), "host": "h", "path": "/"})
         sessions.derive()
     for minute in range(25, 40, 5):
-        oldest = analytics_db["events"].find_one_and_delete({}, sort=[("time", 1)])  # as TTL does
+        oldest = analytics_db["analytics.events"].find_one_and_delete({}, sort=[("from", 1)])  # as retention does
         assert oldest is not None
         log.record({"time": START + timedelta(minutes=minute, milliseconds=500), "host": "h", "path": "/"})
         sessions.derive()
         sessions.derive()
     log.record({"time": START + timedelta(minutes=90), "host": "h", "path": "/"})
     sessions.derive()
-    found = analytics_db["visit_sessions"].find({"length": {"$exists": True}}).sort("ts", 1)
+    found = analytics_db["analytics.visit_sessions"].find({"length": {"$exists": True}}).sort("ts", 1)
     assert [(one["length"], one["requests"]) for one in found] == [(35 * 60, 8), (0, 1)]
 
 
@@ -104,10 +104,10 @@ def test_deriving_twice_changes_nothing(log: EventLog, analytics_db: Db, session
 def test_session_time_of_a_real_log(log: EventLog, analytics_db: Db, sessions: Sessions, real_log: Path) -> None:
     log.import_file(real_log)
     sessions.derive()
-    requests = sum(s["requests"] for s in analytics_db["visit_sessions"].find({"length": {"$exists": True}}))
+    requests = sum(s["requests"] for s in analytics_db["analytics.visit_sessions"].find({"length": {"$exists": True}}))
     assert requests == 9_999
     rollups = sessions.rollups()
     rollups.run()
     assert list(verify(analytics_db)) == []
-    total = sum(year["value"]["total"] for year in analytics_db["visits.yearly"].find())
-    assert total == sum(s.get("length", 0) for s in analytics_db["visit_sessions"].find())
+    total = sum(year["value"]["total"] for year in analytics_db["analytics.visits_yearly"].find())
+    assert total == sum(s.get("length", 0) for s in analytics_db["analytics.visit_sessions"].find())

@@ -1,4 +1,4 @@
-"""Fixtures: a shop in each transaction mode."""
+"""Fixtures: a shop."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from squinney.commerce import COLLECTIONS, Carts, Catalog, Inventory, Orders, Te
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import paging
-from squinney.testing.commands import Commands, watched
-from squinney.transactions import Mode, Transactions
+from squinney.testing.server_commands import Commands, watched
+from squinney.transactions import Transactions
 
 PRICING = {"list": 2_000, "retail": 1_500, "currency": "EUR"}
 
@@ -28,12 +28,6 @@ def counted(mongod: Embedded, shop_db: Db) -> Iterator[tuple[Db, Commands]]:
     """The database through a client that records its commands."""
     with watched(mongod.uri, shop_db.name) as both:
         yield both
-
-
-@pytest.fixture(params=["native", "two-phase"])
-def mode(request: pytest.FixtureRequest) -> Mode:
-    """The transaction mode; a test that uses it runs in both modes."""
-    return request.param
 
 
 @pytest.fixture
@@ -61,11 +55,10 @@ class Shop:
     """The services of a shop and a clock, for tests of carts."""
 
     db: Db
-    mode: Mode = "native"
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:
-        self.transactions = Transactions(self.db, self.mode, timeout_seconds=10)
+        self.transactions = Transactions(self.db, timeout_seconds=10)
         self.gateway = TestGateway(self.db)
         common: dict[str, Any] = {"transactions": self.transactions, "clock": self.clock}
         self.inventory = Inventory(self.db, **common)
@@ -76,7 +69,7 @@ class Shop:
         """Add a product with a stock of `qty` units."""
         pricing = {"list": price, "retail": price, "savings": 0, "pct_savings": 0, "currency": currency}
         product = {"_id": sku, "type": "Film", "title": f"The {sku}", "details": {}, "pricing": pricing}
-        self.db["products"].insert_one(product)
+        self.db["commerce.products"].insert_one(product)
         if qty:
             self.inventory.receive(sku, qty)
         return sku
@@ -91,7 +84,7 @@ class Shop:
     def level(self, sku: str) -> tuple[int, int, int]:
         """Return the available, carted and sold units, and assert that the counts are consistent."""
         stock = self.inventory.level(sku)
-        reserved = sum(held["qty"] for held in self.db["reservations"].find({"_id.sku": sku, "txn_stub": None}))
+        reserved = sum(held["qty"] for held in self.db["commerce.reservations"].find({"_id.sku": sku}))
         assert stock["received"] + stock["adjusted"] == stock["qty"] + stock["carted"] + stock["sold"]
         assert stock["carted"] == reserved
         assert min(stock["qty"], stock["carted"], stock["sold"]) >= 0
@@ -103,9 +96,9 @@ class Shop:
 
 
 @pytest.fixture
-def shop(shop_db: Db, mode: Mode) -> Shop:
+def shop(shop_db: Db) -> Shop:
     """A shop with short deadlines."""
-    return Shop(shop_db, mode)
+    return Shop(shop_db)
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ class StripeStandIn:
         self.answers: dict[str, tuple[int, dict[str, Any]]] = {}
         self.calls: list[tuple[str, str]] = []
         self.decline = False
+        self.needs_action = False
+        self.refund_status = "succeeded"
         self.drop_answer_of = ""
         self.lock = threading.Lock()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -65,25 +67,29 @@ class StripeStandIn:
             return self._confirm(intent)
         if parts[2:] == ["cancel"]:
             return self._cancel(intent)
-        return 200, {**intent, "latest_charge": self._charge_of(intent, "expand[0]" in form or "expand[]" in form)}
+        return 200, {**intent, "latest_charge": self._charge_of(intent, form.get("expand[0]", ""))}
 
-    def _charge_of(self, intent: dict[str, Any], expanded: bool) -> Any:
+    def _charge_of(self, intent: dict[str, Any], expand: str) -> Any:
         if intent["status"] != "succeeded":
             return None
         charge_id = f"ch_{intent['id']}"
-        charge = {"id": charge_id, "object": "charge", "refunded": intent["id"] in self.refunds}
-        return charge if expanded else charge_id
+        if expand != "latest_charge.refunds":
+            return charge_id
+        refunds = [self.refunds[intent["id"]]] if intent["id"] in self.refunds else []
+        refunded = any(refund["status"] != "failed" for refund in refunds)
+        listed = {"object": "list", "data": refunds}
+        return {"id": charge_id, "object": "charge", "refunded": refunded, "refunds": listed}
 
     def _confirm(self, intent: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if intent["status"] != "requires_payment_method":
             return _error("payment_intent_unexpected_state", "it cannot be confirmed")
         if self.decline:
             return 402, {"error": {"type": "card_error", "code": "card_declined", "message": "Your card was declined."}}
-        intent["status"] = "succeeded"
+        intent["status"] = "requires_action" if self.needs_action else "succeeded"
         return 200, dict(intent)
 
     def _cancel(self, intent: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        if intent["status"] != "requires_payment_method":
+        if intent["status"] not in ("requires_payment_method", "requires_action"):
             return _error("payment_intent_unexpected_state", "it cannot be cancelled")
         intent["status"] = "canceled"
         return 200, dict(intent)
@@ -91,7 +97,7 @@ class StripeStandIn:
     def _refund(self, intent_id: str) -> tuple[int, dict[str, Any]]:
         if intent_id in self.refunds:
             return _error("charge_already_refunded", "it was refunded")
-        self.refunds[intent_id] = {"id": f"re_{intent_id}", "object": "refund", "status": "succeeded"}
+        self.refunds[intent_id] = {"id": f"re_{intent_id}", "object": "refund", "status": self.refund_status}
         return 200, dict(self.refunds[intent_id])
 
 

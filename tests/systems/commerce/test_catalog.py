@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 from pymongo import ReadPreference
+from tests.patterns.interrupt import meanwhile
 from tests.racing import at_once
 from tests.sizes import a_tenth_of, heavy
 from tests.systems.commerce.conftest import PRICING, Shop, product, skus
@@ -19,10 +20,10 @@ from tests.systems.commerce.conftest import PRICING, Shop, product, skus
 from squinney.commerce import Catalog, Categories, Orders, ProductReserved, UnknownProduct
 from squinney.commerce.catalog.search import PRODUCTS
 from squinney.errors import Invalid, Unavailable
-from squinney.mongo.connect import operation
+from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document, apply
 from squinney.patterns import attributes
-from squinney.transactions import AlreadyExists, Busy, KeyReused, Stale
+from squinney.transactions import AlreadyExists, KeyReused, Stale
 
 ALBUM = {
     "_id": "00e8da9b",
@@ -107,15 +108,17 @@ def test_changes_ask_the_primary_why_they_failed(shop_db: Db) -> None:
         catalog.replace("nothing", ALBUM, expected_version=1)
 
 
-def test_a_product_that_a_run_holds_is_busy(catalog: Catalog, shop_db: Db) -> None:
+def test_a_product_added_again_meanwhile_is_not_replaced(catalog: Catalog, shop_db: Db, mongod: Embedded) -> None:
+    """Both products have version 1, but the caller knows only the removed one."""
     catalog.add(ALBUM)
-    shop_db["products"].update_one({}, {"$set": {"txn_lock": "t", "txns": ["t"]}})
-    for attempt in (
-        lambda: catalog.replace("00e8da9b", ALBUM, expected_version=1),
-        lambda: catalog.patch("00e8da9b", {"title": "x"}),
-    ):
-        with operation(0.5), pytest.raises(Busy):
-            attempt()
+
+    def add_again() -> None:
+        catalog.remove(ALBUM["_id"])
+        catalog.add({**ALBUM, "title": "Another"})
+
+    with meanwhile(mongod, shop_db, add_again, "update", "commerce.products") as db, pytest.raises(Stale):
+        Catalog(db).replace(ALBUM["_id"], ALBUM, expected_version=1)
+    assert catalog.get(ALBUM["_id"])["title"] == "Another"
 
 
 def test_many_patches_at_once_all_happen(catalog: Catalog) -> None:
@@ -171,7 +174,7 @@ def test_a_bad_field_is_named(catalog: Catalog, shop_db: Db, field: str, change:
     with pytest.raises(Invalid) as caught:
         catalog.add(product("p", **change))
     assert caught.value.details["field"].startswith(field)
-    assert shop_db["products"].count_documents({}) == 0
+    assert shop_db["commerce.products"].count_documents({}) == 0
 
 
 def test_repeated_values_are_stored_once(catalog: Catalog, shop_db: Db) -> None:
@@ -264,7 +267,7 @@ def test_a_category_that_does_not_exist_is_refused(catalog: Catalog, shop_db: Db
 def test_a_product_whose_category_is_gone_can_still_be_changed(catalog: Catalog, shop_db: Db) -> None:
     """A process that dies while it removes a category leaves such references; `repair` removes them."""
     catalog.add(product("p"))
-    shop_db["products"].update_one({"_id": "p"}, {"$set": {"category_ids": ["gone"]}})
+    shop_db["commerce.products"].update_one({"_id": "p"}, {"$set": {"category_ids": ["gone"]}})
     assert catalog.patch("p", {"title": "New"})["title"] == "New"
 
 
@@ -272,7 +275,7 @@ def test_many_and_with_categories(catalog: Catalog, shop_db: Db) -> None:
     categories = Categories(shop_db)
     jazz = categories.add("Jazz", parent=categories.add("Music")["slug"])
     catalog.add(product("a", category_ids=[jazz["_id"]]))
-    shop_db["products"].update_one({"_id": "a"}, {"$push": {"category_ids": "gone"}})
+    shop_db["commerce.products"].update_one({"_id": "a"}, {"$push": {"category_ids": "gone"}})
     catalog.add(product("b"))
     assert [found["_id"] for found in catalog.get_many(["b", "nothing", "a"])] == ["b", "a"]
     assert catalog.get_with_categories("a")["categories"] == [categories.get("jazz")]
@@ -313,17 +316,6 @@ def test_an_editor_gets_a_conflict_after_an_import_replaced_the_product(catalog:
         catalog.replace("a", first, expected_version=1)
     assert (catalog.get("a")["title"], catalog.get("a")["version"]) == ("Imported", 2)
     assert catalog.patch("a", {"title": "Edited"}, expected_version=2)["version"] == 3
-
-
-def test_an_import_does_not_change_a_product_that_is_being_removed(catalog: Catalog, shop_db: Db) -> None:
-    """The marker of the two-phase run must remain, or the run would mark the stock but not remove the product."""
-    catalog.add(product("a"))
-    shop_db["products"].update_one({"_id": "a"}, {"$set": {"txn_lock": "t", "txns": ["t"]}})
-    report = catalog.import_products(
-        [json.dumps(product("a", title="New")), json.dumps(product("b"))], existing="replace"
-    )
-    assert (report.imported, report.replaced, report.bad) == (1, 0, [(1, "product a is being removed")])
-    assert (catalog.get("a")["title"], catalog.get("a")["txn_lock"]) == ("Film a", "t")
 
 
 def test_concurrent_imports_replace_products(catalog: Catalog) -> None:

@@ -1,4 +1,4 @@
-"""Tests of every outcome of a checkout, in both transaction modes."""
+"""Tests of every outcome of a checkout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from threading import Timer
 from typing import Any
 
 import pytest
-from bson import ObjectId
 from tests.systems.commerce.conftest import Shop
 
 from squinney.commerce import (
@@ -15,6 +14,7 @@ from squinney.commerce import (
     CartEmpty,
     Carts,
     Charge,
+    CheckoutRunning,
     InadequateInventory,
     OrderFixed,
     Orders,
@@ -25,12 +25,12 @@ from squinney.commerce import (
     find_problems,
 )
 from squinney.errors import Invalid
-from squinney.transactions import Outcome, StillRunning, Transactions
+from squinney.transactions import Outcome, Transactions
 
 
 def charges(shop: Shop) -> dict[str, int]:
     """Return how many charges the provider has in each state."""
-    found = [charge["state"] for charge in shop.db["test_charges"].find()]
+    found = [charge["state"] for charge in shop.db["commerce.test_charges"].find()]
     return {state: found.count(state) for state in found}
 
 
@@ -41,8 +41,8 @@ def states(shop: Shop, cart_id: str) -> list[str]:
 
 def require_paired(shop: Shop) -> None:
     """Assert that each captured payment has exactly one order, and the reverse."""
-    captured = sorted(payment["_id"] for payment in shop.db["payments"].find({"state": "captured"}))
-    ordered = sorted(order["payment_id"] for order in shop.db["orders"].find({"status": "placed"}))
+    captured = sorted(payment["_id"] for payment in shop.db["commerce.payments"].find({"state": "captured"}))
+    ordered = sorted(order["payment_id"] for order in shop.db["commerce.orders"].find({"status": "placed"}))
     assert captured == ordered
     assert charges(shop).get("captured", 0) == len(captured)
 
@@ -71,14 +71,14 @@ def test_what_costs_nothing_is_not_charged_nor_refunded(shop: Shop) -> None:
     assert shop.carts.checkout(cart_id, key="k")["total"] == 0
     assert shop.level("leaflet") == (3, 0, 2)
     assert shop.orders.cancel(cart_id)["status"] == "cancelled"
-    assert (shop.level("leaflet"), shop.db["test_charges"].count_documents({})) == ((5, 0, 0), 0)
+    assert (shop.level("leaflet"), shop.db["commerce.test_charges"].count_documents({})) == ((5, 0, 0), 0)
 
 
 def test_what_costs_nothing_is_settled_without_a_provider(shop: Shop) -> None:
     """The process died after the attempt was stored."""
     shop.stock("leaflet", 5, price=0)
     cart_id = shop.cart(leaflet=2)
-    shop.carts._checkout._begin(cart_id, "k")
+    shop.carts._checkout._begin(cart_id, "k", ())
     shop.clock.pass_seconds(100)
     assert shop.carts.settle_payments(60) == {"captured": 1}
     assert shop.orders.get(cart_id)["status"] == "placed"
@@ -154,7 +154,7 @@ def test_what_was_refunded_at_the_provider_reopens_the_cart(shop: Shop) -> None:
     shop.gateway.behaviour = "capture-then-timeout"
     with pytest.raises(PaymentUnsettled):
         shop.carts.checkout(cart_id, key="k")
-    shop.db["test_charges"].update_one({}, {"$set": {"state": "refunded"}})
+    shop.db["commerce.test_charges"].update_one({}, {"$set": {"state": "refunded"}})
     shop.clock.pass_seconds(100)
     assert shop.carts.settle_payments(60) == {"refunded": 1}
     assert (shop.carts.get(cart_id)["status"], shop.level("film")) == ("active", (8, 2, 0))
@@ -169,7 +169,7 @@ def test_a_repeat_with_the_key_settles_it_too(shop: Shop) -> None:
     shop.gateway.behaviour = "capture-then-timeout"
     with pytest.raises(PaymentUnsettled):
         shop.carts.checkout(cart_id, key="k")
-    with pytest.raises(StillRunning):
+    with pytest.raises(CheckoutRunning):
         shop.carts.checkout(cart_id, key="other")
     shop.gateway.behaviour = "capture"
     assert shop.carts.checkout(cart_id, key="k")["total"] == 1000
@@ -248,7 +248,7 @@ def captured_late(shop: Shop, cart_id: str) -> str:
     shop.clock.pass_seconds(100)
     shop.carts.settle_payments(60)
     payment_id = f"{cart_id}:1"
-    shop.db["test_charges"].update_one({"_id": payment_id}, {"$set": {"state": "captured"}})
+    shop.db["commerce.test_charges"].update_one({"_id": payment_id}, {"$set": {"state": "captured"}})
     shop.gateway.behaviour = "capture"
     return payment_id
 
@@ -290,20 +290,21 @@ def test_a_refund_is_recorded_after_a_run_that_holds_the_payment(shop: Shop) -> 
     payment_id = captured_late(shop, cart_id)
     shop.carts.abandon(cart_id)
     shop.carts.checkout(shop.cart(film=1), key="k")
-    payments = shop.db["payments"]
 
     class HoldsPayment(Transactions):
-        """After a run without enough stock, another run holds the payment for a moment."""
+        """After a run without enough stock, another transaction holds the payment for a moment."""
 
         def run(self, *args: Any, **kwargs: Any) -> Outcome:
             try:
                 return super().run(*args, **kwargs)
             except InadequateInventory:
-                payments.update_one({"_id": payment_id}, {"$set": {"txn_lock": ObjectId()}})
-                Timer(0.3, payments.update_one, [{"_id": payment_id}, {"$unset": {"txn_lock": ""}}]).start()
+                other = shop.db.client.start_session()
+                other.start_transaction()
+                shop.db["commerce.payments"].update_one({"_id": payment_id}, {"$inc": {"amount": 1}}, session=other)
+                Timer(0.3, other.end_session).start()  # aborts
                 raise
 
-    carts = Carts(shop.db, payments=shop.gateway, transactions=HoldsPayment(shop.db, shop.mode), clock=shop.clock)
+    carts = Carts(shop.db, payments=shop.gateway, transactions=HoldsPayment(shop.db), clock=shop.clock)
     assert carts.settle(payment_id)["state"] == "refunded"
 
 
@@ -321,7 +322,7 @@ def test_a_late_success_for_a_cart_that_was_deleted_is_refunded(shop: Shop) -> N
     shop.stock("film", 10)
     cart_id = shop.cart(film=2)
     payment_id = captured_late(shop, cart_id)
-    shop.db["carts"].delete_one({"_id": cart_id})
+    shop.db["commerce.carts"].delete_one({"_id": cart_id})
     assert shop.carts.settle(payment_id)["state"] == "refunded"
     shop.clock.pass_seconds(100)
     shop.carts.return_orphans(60)
@@ -341,7 +342,7 @@ def test_a_checkout_whose_goods_are_no_longer_available_reports_a_refund(shop: S
         shop.carts.abandon(cart_id)
         shop.gateway.capture = capture  # type: ignore[method-assign]
         shop.carts.checkout(shop.cart(film=1), key="k")
-        shop.db["test_charges"].update_one({"_id": key}, {"$set": {"state": "captured"}})
+        shop.db["commerce.test_charges"].update_one({"_id": key}, {"$set": {"state": "captured"}})
         return Charge("captured", "late")
 
     shop.gateway.capture = stalled  # type: ignore[method-assign]
@@ -445,7 +446,7 @@ def test_a_refund_at_the_provider_cancels_the_order_and_restocks(shop: Shop) -> 
     shop.stock("film", 10)
     cart_id = shop.cart(film=2)
     shop.carts.checkout(cart_id, key="k")
-    shop.db["test_charges"].update_one({}, {"$set": {"state": "refunded"}})
+    shop.db["commerce.test_charges"].update_one({}, {"$set": {"state": "refunded"}})
     for _ in range(2):  # a provider tells everything at least once
         assert shop.carts.settle(f"{cart_id}:1")["state"] == "refunded"
     assert (shop.orders.get(cart_id)["status"], shop.level("film")) == ("cancelled", (10, 0, 0))

@@ -21,7 +21,7 @@ from squinney.mongo import schema
 from squinney.mongo.queries import Query, stages
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import paging
-from squinney.testing.commands import Commands
+from squinney.testing.server_commands import Commands
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def full(client: MongoClient[Document]) -> Iterator[Catalog]:
         }
         return json.dumps({"_id": f"p{number:05}", **fields})
 
-    db["categories"].insert_many({"_id": f"c{n}", "slug": f"c{n}"} for n in range(8))
+    db["commerce.categories"].insert_many({"_id": f"c{n}", "slug": f"c{n}"} for n in range(8))
     report = Catalog(db).import_products(line(number) for number in range(3_000))
     assert (report.imported, report.refused) == (3_000, 0)
     yield Catalog(db)
@@ -69,7 +69,7 @@ def name_of(combination: tuple[Filters, str]) -> str:
 
 def explained(db: Db, query: Query) -> Document:
     """Return the server's plan for a page."""
-    command = {"find": "products", "filter": query(), "sort": dict(query.sort), "limit": 51}
+    command = {"find": "commerce.products", "filter": query(), "sort": dict(query.sort), "limit": 51}
     return db.command({"explain": command, "verbosity": "executionStats"})
 
 
@@ -171,7 +171,7 @@ def test_words_come_by_relevance_and_page_by_page(full: Catalog) -> None:
         assert scores == sorted(scores, reverse=True)
         if (cursor := page.next) is None:
             break
-    expected = full._db["products"].count_documents(
+    expected = full._db["commerce.products"].count_documents(
         {"title": {"$regex": "River"}, "type": "Film", "details.genre": "Jazz"}
     )
     assert len(found) == len(set(found)) == expected > 150
@@ -221,10 +221,10 @@ def test_titles_are_sorted_as_people_look_for_them(catalog: Catalog) -> None:
     titles = ["Zebra", "Émile", "Æon", "eagle", "Ödipus", "Łódź", "Emma", "Orange"]
     for number, title in enumerate(titles):
         catalog.add(product(f"p{number}", title=title))
-    found = [one["title"] for one in catalog.find(sort="title").items]
+    found = [item["title"] for item in catalog.find(sort="title").items]
     assert found == ["Æon", "eagle", "Émile", "Emma", "Łódź", "Ödipus", "Orange", "Zebra"]
-    assert [one["title"] for one in catalog.find(title_prefix="EMI").items] == ["Émile"]
-    assert [one["title"] for one in catalog.find(title_prefix="émi").items] == ["Émile"]
+    assert [item["title"] for item in catalog.find(title_prefix="EMI").items] == ["Émile"]
+    assert [item["title"] for item in catalog.find(title_prefix="émi").items] == ["Émile"]
 
 
 def test_words_prefer_titles(catalog: Catalog) -> None:
@@ -236,7 +236,7 @@ def test_words_prefer_titles(catalog: Catalog) -> None:
 
 def test_facets_count_what_find_finds(full: Catalog) -> None:
     counted = full.facets(by=["type", "genre", "actor", "category", "properties", "price"], type="Film", genre="Jazz")
-    matching = list(full._db["products"].find({"type": "Film", "details.genre": "Jazz"}))
+    matching = list(full._db["commerce.products"].find({"type": "Film", "details.genre": "Jazz"}))
     assert counted["total"] == len(matching)
     assert counted["type"] == [{"value": "Film", "count": len(matching)}]
     genres = {row["value"]: row["count"] for row in counted["genre"]}
@@ -285,7 +285,7 @@ def shelves(client: MongoClient[Document]) -> Iterator[Catalog]:
     db = client[f"test_shelves_{secrets.token_hex(8)}"]
     schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
     Categories(db).add_paths([["Top", f"C{n}"] for n in range(250)] + [["Other"]])
-    ids = [found["_id"] for found in db["categories"].find({"name": {"$ne": "Other"}})]
+    ids = [found["_id"] for found in db["commerce.categories"].find({"name": {"$ne": "Other"}})]
     chance = random.Random(1)
     catalog = Catalog(db)
     for number in range(60):
@@ -311,7 +311,7 @@ def shelves(client: MongoClient[Document]) -> Iterator[Catalog]:
 def test_a_subtree_gives_everything_below_in_order(shelves: Catalog, sort: str, kind: str | None) -> None:
     where = {"_id": {"$ne": "elsewhere"}, **({"type": kind} if kind else {})}
     field, direction = SORTS[sort]
-    expected = list(shelves._db["products"].find(where).sort([(field, direction), ("_id", direction)]))
+    expected = list(shelves._db["commerce.products"].find(where).sort([(field, direction), ("_id", direction)]))
     found: list[str] = []
     cursor = None
     while True:
@@ -354,7 +354,7 @@ def test_a_damaged_product_does_not_hide_the_subtree(catalog: Catalog, shop_db: 
     ids = subtree.ids_below(shop_db, "top")
     for sku, category_id in (("a", ids[1]), ("b", ids[-1]), ("damaged", ids[1])):
         catalog.add(product(sku, category_ids=[category_id]))
-    shop_db["products"].update_one({"_id": "damaged"}, {"$set": {"pricing.retail": "free"}})
+    shop_db["commerce.products"].update_one({"_id": "damaged"}, {"$set": {"pricing.retail": "free"}})
     assert skus(catalog.subtree("top", sort="price")) == ["a", "b", "damaged"]
 
 

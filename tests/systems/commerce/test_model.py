@@ -26,7 +26,6 @@ from squinney import transactions
 from squinney.commerce import COLLECTIONS, InadequateInventory, PaymentDeclined, PaymentUnsettled, find_problems
 from squinney.mongo import schema
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import Mode
 
 SKUS = ["a", "b"]
 UNITS = 6
@@ -35,15 +34,15 @@ UNITS = 6
 class Machine(RuleBasedStateMachine):
     """The operations of a shopper, applied to the shop and to a model in memory."""
 
-    made: Callable[[], tuple[Db, Mode]]
+    made: Callable[[], Db]
     carts = Bundle("carts")
 
     @initialize()
     def begin(self) -> None:
-        self.db, self.mode = self.made()
+        self.db = self.made()
         for name in self.db.list_collection_names():
             self.db[name].delete_many({})
-        self.shop = Shop(self.db, self.mode)
+        self.shop = Shop(self.db)
         for sku in SKUS:
             self.shop.stock(sku, UNITS)
         self.shelf = dict.fromkeys(SKUS, UNITS)
@@ -149,10 +148,10 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         problems = [problem for problem in find_problems(self.db) if problem.code != "stalled-payment"]
         assert problems == [], "but for attempts left open, which the shop's clock has begun long ago"
-        captured = self.db["payments"].count_documents({"state": "captured"})
-        charged = self.db["test_charges"].count_documents({"state": "captured"})
+        captured = self.db["commerce.payments"].count_documents({"state": "captured"})
+        charged = self.db["commerce.test_charges"].count_documents({"state": "captured"})
         unanswered = sum(ending == "capture-then-timeout" for ending in getattr(self, "waiting", {}).values())
-        assert captured == self.db["orders"].count_documents({}) == charged - unanswered
+        assert captured == self.db["commerce.orders"].count_documents({}) == charged - unanswered
 
 
 @pytest.fixture
@@ -166,9 +165,9 @@ def machine_db(client: MongoClient[Document]) -> Iterator[Db]:
 
 @heavy
 @pytest.mark.timeout(600)
-def test_random_histories_agree_with_a_plain_model(machine_db: Db, mode: Mode) -> None:
+def test_random_histories_agree_with_a_plain_model(machine_db: Db) -> None:
     # Behind a function: Hypothesis looks for marks on every attribute, and a database has any attribute there is.
-    machine = type("Shopping", (Machine,), {"made": staticmethod(lambda: (machine_db, mode))})
+    machine = type("Shopping", (Machine,), {"made": staticmethod(lambda: machine_db)})
     limits = settings(
         max_examples=a_tenth_of(150),
         stateful_step_count=20,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,9 +14,12 @@ from tests.sizes import a_tenth_of, heavy
 from tests.systems.commerce.conftest import Shop
 
 from squinney.commerce import OrderFixed, OrderLimit, Orders, UnknownLine, UnknownOrder, WrongCurrency
-from squinney.commerce.documents import MOST_LINES, MOST_PRICE, MOST_QTY, MOST_TOTAL
+from squinney.commerce.documents import MAX_LINES, MAX_PRICE, MAX_QTY, MAX_TOTAL
 from squinney.errors import Conflict, Invalid, LimitReached, NotFound
+from squinney.mongo.connect import client_for
+from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
+from squinney.testing.server_commands import Starts
 from squinney.transactions import Key, KeyReused
 
 LINE = {"sku": "film", "price": 500, "qty": 2}
@@ -58,6 +62,38 @@ def test_lines_change_once_per_key(shop: Shop) -> None:
     assert shop.orders.get(order_id)["items"] == []
 
 
+class Interruption(Starts):
+    """A command listener that calls `then` once, after an update that found nothing to change."""
+
+    def __init__(self) -> None:
+        self.then: Callable[[], object] | None = None
+
+    def succeeded(self, event: Any) -> None:
+        then = self.then
+        if event.command_name == "findAndModify" and event.reply["value"] is None and then is not None:
+            self.then = None
+            then()
+
+
+@pytest.mark.parametrize("kind", ["set", "remove", "add"])
+def test_an_order_that_changes_meanwhile_is_tried_again(shop: Shop, mongod: Embedded, kind: str) -> None:
+    """The edit is refused, and then another caller changes the order before the reason is read."""
+    interruption = Interruption()
+    order_id = shop.orders.place([LINE])["_id"]
+    with client_for(mongod.uri, event_listeners=[interruption]) as client:
+        orders = Orders(client[shop.db.name])
+        interruption.then = lambda: shop.orders.add_or_increase(order_id, "album", 100, 3)
+        if kind == "set":
+            assert orders.set_quantity(order_id, "album", 1)["total"] == 1100
+        elif kind == "remove":
+            assert orders.remove_item(order_id, "album")["total"] == 1000
+        else:
+            shop.db["commerce.orders"].update_one({"_id": order_id}, {"$set": {"items.0.qty": MAX_QTY}})
+            interruption.then = lambda: shop.orders.set_quantity(order_id, "film", 1)
+            assert orders.add_or_increase(order_id, "film", 500, 1)["total"] == 1000
+    assert interruption.then is None
+
+
 def test_a_sku_that_looks_like_an_expression_is_a_sku(shop: Shop) -> None:
     order_id = shop.orders.place([LINE])["_id"]
     assert shop.orders.add_or_increase(order_id, "$total", 7, 1)["total"] == 1007
@@ -79,9 +115,9 @@ def test_what_an_order_refuses(shop: Shop) -> None:
         (UnknownLine, lambda: orders.set_quantity(order_id, "album", 1)),
         (UnknownLine, lambda: orders.remove_item(order_id, "album")),
         (WrongCurrency, lambda: orders.add_or_increase(order_id, "film", 1, 1, currency="USD")),
-        (OrderLimit, lambda: orders.add_or_increase(order_id, "film", 1, MOST_QTY)),
-        (OrderLimit, lambda: orders.add_or_increase(order_id, "dear", MOST_PRICE, 1_000)),
-        (OrderLimit, lambda: orders.place([{"sku": "dear", "price": MOST_PRICE, "qty": MOST_QTY}])),
+        (OrderLimit, lambda: orders.add_or_increase(order_id, "film", 1, MAX_QTY)),
+        (OrderLimit, lambda: orders.add_or_increase(order_id, "dear", MAX_PRICE, 1_000)),
+        (OrderLimit, lambda: orders.place([{"sku": "dear", "price": MAX_PRICE, "qty": MAX_QTY}])),
         (Invalid, lambda: orders.add_or_increase(order_id, "film", 1, 0)),
         (Invalid, lambda: orders.add_or_increase(order_id, "film", 1, -1)),
         (Invalid, lambda: orders.add_or_increase(order_id, "film", -1, 1)),
@@ -91,7 +127,7 @@ def test_what_an_order_refuses(shop: Shop) -> None:
         (Invalid, lambda: orders.place([])),
         (Invalid, lambda: orders.place([LINE, LINE])),
         (Invalid, lambda: orders.place([{**LINE, "extra": 1}])),
-        (Invalid, lambda: orders.place([{**LINE, "sku": f"s{n}"} for n in range(MOST_LINES + 1)])),
+        (Invalid, lambda: orders.place([{**LINE, "sku": f"s{n}"} for n in range(MAX_LINES + 1)])),
         (Invalid, lambda: orders.place("film")),  # type: ignore[arg-type]
         (Invalid, lambda: orders.place([LINE], currency="euros")),
         (Invalid, lambda: orders.by_customer("ada", cursor="nonsense")),
@@ -100,7 +136,7 @@ def test_what_an_order_refuses(shop: Shop) -> None:
         with pytest.raises(error):
             attempt()
     assert orders.get(order_id) == before
-    assert MOST_PRICE * 1_000 == MOST_TOTAL
+    assert MAX_PRICE * 1_000 == MAX_TOTAL
 
 
 def test_the_lines_of_a_paid_order_do_not_change(shop: Shop) -> None:
@@ -123,7 +159,7 @@ def test_an_order_whose_payment_is_lost_is_not_cancelled(shop: Shop) -> None:
     shop.stock("film", 10)
     cart_id = shop.cart(film=2)
     order = shop.carts.checkout(cart_id, key="k")
-    shop.db["payments"].delete_one({})
+    shop.db["commerce.payments"].delete_one({})
     with pytest.raises(NotFound, match="no payment attempt"):
         shop.orders.cancel(cart_id)
     assert shop.orders.get(cart_id) == order
@@ -134,7 +170,7 @@ def test_from_cart_makes_a_missing_order_once(shop: Shop) -> None:
     cart_id = shop.cart(film=2)
     order = shop.carts.checkout(cart_id, key="k")
     assert shop.orders.from_cart(cart_id) == order
-    shop.db["orders"].delete_one({"_id": cart_id})
+    shop.db["commerce.orders"].delete_one({"_id": cart_id})
     assert shop.orders.from_cart(cart_id)["total"] == order["total"]
     with pytest.raises(UnknownOrder):
         shop.orders.from_cart(shop.cart(film=1))
@@ -173,7 +209,7 @@ def test_mixed_edits_leave_the_total_the_sum(shop_db: Db) -> None:
 
     def watch() -> None:
         while not stop.is_set():
-            for order in shop_db["orders"].find():
+            for order in shop_db["commerce.orders"].find():
                 if order["total"] != sum(line["price"] * line["qty"] for line in order["items"]):
                     wrong.append(order)
 
@@ -202,7 +238,7 @@ def test_mixed_edits_leave_the_total_the_sum(shop_db: Db) -> None:
     stop.set()
     watcher.join()
     assert wrong == []
-    for order in shop_db["orders"].find():
+    for order in shop_db["commerce.orders"].find():
         assert order["total"] == sum(line["price"] * line["qty"] for line in order["items"])
-    versions = sum(order["version"] - 1 for order in shop_db["orders"].find())
+    versions = sum(order["version"] - 1 for order in shop_db["commerce.orders"].find())
     assert versions == sum(done), "every edit happened exactly once"

@@ -43,7 +43,7 @@ def test_as_many_are_sold_as_there_are(shop: Shop) -> None:
     assert sum(isinstance(result, InadequateInventory) for result in results) == 9
     assert sum(isinstance(result, dict) for result in results) == 7
     assert shop.level("film") == (0, 0, 7)
-    assert shop.db["orders"].count_documents({}) == 7
+    assert shop.db["commerce.orders"].count_documents({}) == 7
 
 
 def test_one_cart_changed_from_many_sides_adds_up(shop: Shop) -> None:
@@ -62,8 +62,8 @@ def test_a_checkout_from_many_sides_charges_once(shop: Shop) -> None:
     paid = [result for result in results if isinstance(result, dict)]
     assert paid
     assert all(isinstance(result, Conflict) for result in results if not isinstance(result, dict))
-    assert shop.db["test_charges"].count_documents({"state": "captured"}) == 1
-    assert (shop.db["orders"].count_documents({}), shop.level("film")) == (1, (8, 0, 2))
+    assert shop.db["commerce.test_charges"].count_documents({"state": "captured"}) == 1
+    assert (shop.db["commerce.orders"].count_documents({}), shop.level("film")) == (1, (8, 0, 2))
 
 
 def test_a_checkout_sent_several_times_gives_all_the_same_answer(shop: Shop) -> None:
@@ -80,7 +80,7 @@ def test_an_attempt_settled_from_many_sides_is_settled_for_all(shop: Shop) -> No
     with pytest.raises(PaymentUnsettled):
         shop.carts.checkout(cart_id, key="k")
     assert at_once(6, lambda _: shop.carts.settle(f"{cart_id}:1")["state"]) == ["captured"] * 6
-    assert (shop.db["orders"].count_documents({}), shop.level("film")) == (1, (8, 0, 2))
+    assert (shop.db["commerce.orders"].count_documents({}), shop.level("film")) == (1, (8, 0, 2))
 
 
 def test_an_order_cancelled_from_many_sides_is_cancelled_for_all(shop: Shop) -> None:
@@ -96,8 +96,8 @@ def test_two_repairs_at_once_write_one_history(shop: Shop) -> None:
     shop.stock("film", 10)
     cart_id = shop.cart(film=3)
     shop.carts.checkout(cart_id, key="k")
-    shop.db["reservations"].insert_one({"_id": {"sku": "film", "cart": cart_id}, "qty": 3, "at": shop.clock()})
-    shop.db["movements"].delete_many({"kind": "sold"})
+    shop.db["commerce.reservations"].insert_one({"_id": {"sku": "film", "cart": cart_id}, "qty": 3, "at": shop.clock()})
+    shop.db["commerce.movements"].delete_many({"kind": "sold"})
     assert sum(done["reservations dropped"] for done in at_once(4, lambda _: repair(shop.db))) == 1
     assert list(find_problems(shop.db)) == []
 
@@ -111,13 +111,13 @@ def test_expiry_and_additions_and_two_workers(shop: Shop) -> None:
     results = outcomes([*add[:5], *expire, *add[5:], lambda: shop.carts.return_orphans(60)], threads=8)
     assert not any(isinstance(result, NotFound) for result in results)
     shop.carts.expire_carts(60)
-    live = [cart for cart in shop.db["carts"].find() if cart["status"] == "active"]
-    assert {cart["status"] for cart in shop.db["carts"].find()} <= {"active", "expired"}
+    live = [cart for cart in shop.db["commerce.carts"].find() if cart["status"] == "active"]
+    assert {cart["status"] for cart in shop.db["commerce.carts"].find()} <= {"active", "expired"}
     assert shop.level("film")[1] == sum(line["qty"] for cart in live for line in cart["items"])
 
 
-def test_both_modes_work_on_the_same_stock(shop_db: Db) -> None:
-    shops = [Shop(shop_db, "native"), Shop(shop_db, "two-phase")]
+def test_two_shops_work_on_the_same_stock(shop_db: Db) -> None:
+    shops = [Shop(shop_db), Shop(shop_db)]
     for sku in ("a", "b"):
         shops[0].stock(sku, 12)
     carts = [shops[0].cart() for _ in range(6)]

@@ -8,9 +8,10 @@ import pytest
 from tests.systems.commerce.conftest import Shop
 from tests.systems.commerce.stripe_stand_in import StripeStandIn
 
-from squinney.commerce import Attempt, Carts, Orders, PaymentDeclined, PaymentUnsettled
+from squinney.commerce import Attempt, Carts, Orders, PaymentDeclined, PaymentNeedsAction, PaymentUnsettled
 from squinney.commerce.jobs import gateway_for
-from squinney.commerce.orders.stripe_gateway import StripeGateway
+from squinney.commerce.payments.stripe_gateway import StripeGateway
+from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 
 KEY = "sk_test_stand_in"
@@ -57,6 +58,30 @@ def test_a_declined_card_reopens_the_cart_and_ends_the_intent(shop: Shop, stripe
     stripe.decline = False
     shop.carts.checkout(cart_id, key="k")
     assert states(stripe) == ["canceled", "succeeded"]
+
+
+def test_a_payment_that_the_buyer_must_confirm_is_ended_and_named(shop: Shop, stripe: StripeStandIn) -> None:
+    cart_id = shop.cart(film=2)
+    stripe.needs_action = True
+    with pytest.raises(PaymentNeedsAction, match="use another card") as refused:
+        shop.carts.checkout(cart_id, key="k")
+    assert (refused.value.code, shop.carts.get(cart_id)["status"]) == ("payment-needs-action", "active")
+    assert (states(stripe), shop.carts.payments_of(cart_id)[0]["state"]) == (["canceled"], "needs_action")
+    stripe.needs_action = False
+    shop.carts.checkout(cart_id, key="k")
+    assert states(stripe) == ["canceled", "succeeded"]
+
+
+def test_a_payment_left_for_the_buyer_to_confirm_is_cancelled(shop: Shop, stripe: StripeStandIn) -> None:
+    """The process died after the confirmation: Stripe waits for the buyer, and a job cancels that."""
+    cart_id = shop.cart(film=2)
+    stripe.needs_action, stripe.drop_answer_of = True, "confirm"
+    with pytest.raises(PaymentUnsettled):
+        shop.carts.checkout(cart_id, key="k")
+    stripe.drop_answer_of = ""
+    shop.clock.pass_seconds(100)
+    shop.carts.settle_payments(60)
+    assert (shop.carts.get(cart_id)["status"], states(stripe)) == ("active", ["canceled"])
 
 
 def test_an_amount_that_stripe_does_not_take_reopens_the_cart(shop: Shop, stripe: StripeStandIn) -> None:
@@ -121,7 +146,7 @@ def test_a_lost_answer_is_settled(
     shop.clock.pass_seconds(100)
     shop.carts.settle_payments(60)
     assert (shop.carts.get(cart_id)["status"], states(stripe)) == (status, intents)
-    assert shop.db["orders"].count_documents({}) == (status == "complete")
+    assert shop.db["commerce.orders"].count_documents({}) == (status == "complete")
 
 
 def test_a_capture_after_a_cancellation_fails(stripe: StripeStandIn) -> None:
@@ -161,6 +186,43 @@ def test_a_cancelled_order_is_refunded_once(shop: Shop, stripe: StripeStandIn) -
     assert (len(stripe.refunds), shop.level("film")) == (1, (10, 0, 0))
 
 
+def test_a_pending_refund_is_asked_about_until_it_succeeds(shop: Shop, stripe: StripeStandIn) -> None:
+    cart_id = shop.cart(film=2)
+    shop.carts.checkout(cart_id, key="k")
+    stripe.refund_status = "pending"
+    with pytest.raises(PaymentUnsettled, match="the refund is pending at Stripe"):
+        shop.orders.cancel(cart_id)
+    shop.clock.pass_seconds(100)
+    assert shop.carts.settle_payments(60) == {"left for later": 1}
+    assert (shop.orders.get(cart_id)["status"], shop.level("film")) == ("cancelling", (8, 0, 2))
+    stripe.refunds["pi_1"]["status"] = "succeeded"
+    assert shop.carts.settle_payments(60) == {"refunded": 1}
+    assert (shop.orders.get(cart_id)["status"], shop.level("film")) == ("cancelled", (10, 0, 0))
+
+
+def test_a_refund_that_fails_after_a_while_is_not_reported_as_done(shop: Shop, stripe: StripeStandIn) -> None:
+    cart_id = shop.cart(film=2)
+    shop.carts.checkout(cart_id, key="k")
+    stripe.refund_status = "pending"
+    with pytest.raises(PaymentUnsettled):
+        shop.orders.cancel(cart_id)
+    stripe.refunds["pi_1"]["status"] = "failed"
+    with pytest.raises(PaymentUnsettled, match="the refund failed at Stripe"):
+        shop.carts.settle(f"{cart_id}:1")
+    assert shop.orders.get(cart_id)["status"] == "cancelling"
+
+
+def test_a_pending_refund_is_not_taken_as_done_when_stripe_forgot_its_key(shop: Shop, stripe: StripeStandIn) -> None:
+    """Stripe then answers that the charge is already refunded."""
+    cart_id = shop.cart(film=2)
+    shop.carts.checkout(cart_id, key="k")
+    stripe.refund_status = "pending"
+    for _ in range(2):
+        with pytest.raises(PaymentUnsettled, match="the refund is pending at Stripe"):
+            shop.orders.cancel(cart_id)
+        stripe.answers.clear()
+
+
 def test_a_refund_made_at_stripe_cancels_the_order(shop: Shop, stripe: StripeStandIn) -> None:
     """A refunded intent still has the status succeeded; only its charge shows the refund."""
     cart_id = shop.cart(film=2)
@@ -174,3 +236,13 @@ def test_a_refund_made_at_stripe_cancels_the_order(shop: Shop, stripe: StripeSta
 def test_the_environment_names_the_provider(shop_db: Db) -> None:
     assert isinstance(gateway_for(shop_db, {"SQUINNEY_STRIPE_KEY": KEY}), StripeGateway)
     assert not isinstance(gateway_for(shop_db, {}), StripeGateway)
+
+
+@pytest.mark.parametrize("key", ["sk_live_secret", "rk_live_secret", "pk_test_secret", "secret", " sk_test_secret"])
+def test_only_test_keys_are_taken(shop_db: Db, key: str) -> None:
+    """The adapter charges a test card: with a live key, no buyer could pay."""
+    for start in (lambda: StripeGateway(key), lambda: gateway_for(shop_db, {"SQUINNEY_STRIPE_KEY": key})):
+        with pytest.raises(Invalid, match="must be a Stripe test key") as refused:
+            start()
+        assert "secret" not in f"{refused.value.message} {refused.value.details}"
+    StripeGateway("rk_test_restricted")

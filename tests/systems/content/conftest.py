@@ -1,4 +1,4 @@
-"""Fixtures: a database with content's collections, and nodes in both transaction modes."""
+"""Fixtures: a database with content's collections, and nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from squinney import transactions
 from squinney.content import COLLECTIONS, Author, Nodes
 from squinney.content.comments import conversion, paged
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode, Transactions
+from squinney.transactions import Transactions
 
 ADA: Author = {"_id": "ada", "name": "Ada"}
 BEN: Author = {"_id": "ben", "name": "Ben"}
@@ -35,12 +35,6 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=["native", "two-phase"])
-def mode(request: pytest.FixtureRequest) -> Mode:
-    """Each transaction mode: tests with this fixture run in both."""
-    return request.param
-
-
 @pytest.fixture
 def site(prepared: Prepared) -> Db:
     """A database with content's collections."""
@@ -56,11 +50,11 @@ def a_page(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @pytest.fixture
-def nodes(site: Db, mode: Mode, clock: ManualClock) -> Nodes:
-    return Nodes(site, transactions=Transactions(site, mode, timeout_seconds=20), clock=clock)
+def nodes(site: Db, clock: ManualClock) -> Nodes:
+    return Nodes(site, transactions=Transactions(site, timeout_seconds=20), clock=clock)
 
 
 @pytest.fixture
 def plain_nodes(site: Db) -> Nodes:
-    """Nodes in the default transaction mode, with the real clock."""
+    """Nodes with the real clock."""
     return Nodes(site)

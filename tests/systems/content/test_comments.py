@@ -1,4 +1,4 @@
-"""Comments: one suite for the three strategies, in both transaction modes."""
+"""Comments: one suite for the three strategies."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from squinney.content import (
     UnknownNode,
 )
 from squinney.content.comments.discussions import Order
-from squinney.content.comments.documents import MOST_COMMENT, MOST_COMMENT_DEPTH, Strategy
+from squinney.content.comments.documents import MAX_COMMENT_DEPTH, MAX_COMMENT_LENGTH
 from squinney.content.comments.embedded import NO_ROOM_IN_CACHE
+from squinney.content.documents import Strategy
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
 from squinney.mongo.schema import Db
-from squinney.transactions import Busy, Key, KeyReused, Mode, Transactions
+from squinney.transactions import CHECKS_FIELD, Busy, Key, KeyReused, Transactions
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
@@ -45,8 +46,8 @@ def ticks() -> Callable[[], datetime]:
 
 
 @pytest.fixture
-def comments(site: Db, strategy: Strategy, mode: Mode, ticks: Callable[[], datetime]) -> Comments:
-    return Comments(site, strategy, transactions=Transactions(site, mode, timeout_seconds=20), clock=ticks)
+def comments(site: Db, strategy: Strategy, ticks: Callable[[], datetime]) -> Comments:
+    return Comments(site, strategy, transactions=Transactions(site, timeout_seconds=20), clock=ticks, only_nodes=True)
 
 
 @pytest.fixture
@@ -262,7 +263,7 @@ def test_a_key_posts_once(comments: Comments, node: Node) -> None:
 BAD: list[tuple[str, Callable[[Comments, Node], object]]] = [
     ("text", lambda c, n: c.post(n, ADA, "")),
     ("text", lambda c, n: c.post(n, ADA, " \n")),
-    ("text", lambda c, n: c.post(n, ADA, "x" * (MOST_COMMENT + 1))),
+    ("text", lambda c, n: c.post(n, ADA, "x" * (MAX_COMMENT_LENGTH + 1))),
     ("text", lambda c, n: c.post(n, ADA, {"$gt": ""})),  # type: ignore[arg-type]
     ("author", lambda c, n: c.post(n, {"_id": "a"}, "x")),  # type: ignore[typeddict-item]
     ("slug", lambda c, n: c.get(n, "../x")),
@@ -286,7 +287,7 @@ def test_a_thread_has_a_greatest_depth(comments: Comments, node: Node) -> None:
     if not can(comments, "replies"):
         pytest.skip("paged discussions have no replies")
     slug = None
-    for _ in range(MOST_COMMENT_DEPTH):
+    for _ in range(MAX_COMMENT_DEPTH):
         slug = comments.post(node, ADA, "deeper", slug)["slug"]
     with pytest.raises(LimitReached):
         comments.post(node, ADA, "too deep", slug)
@@ -307,7 +308,7 @@ def _patiently(work: Callable[[], object]) -> None:
 
 def test_embedded_stops_before_16_mb_and_says_to_convert(site: Db, node: Node) -> None:
     comments = Comments(site, "embedded")
-    whole = "x" * MOST_COMMENT
+    whole = "x" * MAX_COMMENT_LENGTH
     first, short = comments.post(node, ADA, whole), comments.post(node, ADA, "short")
     crowd = [{**first, "_id": f"{first['_id']}{n}", "slug": f"a{n}", "full_slug": f"a{n}"} for n in range(1_300)]
     more = {"$push": {"metadata.comments": {"$each": crowd}}, "$inc": {"metadata.num_comments": 1_300}}
@@ -322,7 +323,7 @@ def test_embedded_stops_before_16_mb_and_says_to_convert(site: Db, node: Node) -
     posted = comments.count(node)
     assert 1_302 < posted < 1_500
     with pytest.raises(DiscussionFull):  # with a longer text it would not fit either
-        comments.edit(node, short["slug"], "\U0001f600" * MOST_COMMENT)
+        comments.edit(node, short["slug"], "\U0001f600" * MAX_COMMENT_LENGTH)
     _patiently(lambda: comments.edit(node, short["slug"], "brief"))
     nodes = Nodes(site)
     nodes.edit(node, node["metadata"]["nonce"], {"detail": {"text": "y" * 500_000}})
@@ -335,10 +336,10 @@ def test_embedded_stops_before_16_mb_and_says_to_convert(site: Db, node: Node) -
     comments.post(node, ADA, "still open")
 
 
-def test_a_page_of_comments_fills_up_and_the_next_begins(site: Db, node: Node, mode: Mode, a_page: int) -> None:
-    comments = Comments(site, "paged", transactions=Transactions(site, mode))
+def test_a_page_of_comments_fills_up_and_the_next_begins(site: Db, node: Node, a_page: int) -> None:
+    comments = Comments(site, "paged", transactions=Transactions(site))
     posted = [comments.post(node, ADA, f"no {number}") for number in range(2 * a_page + 5)]
-    pages = list(site["comment_pages"].find().sort("page"))
+    pages = list(site["content.comment_pages"].find().sort("page"))
     assert [(page["page"], page["count"], len(page["comments"])) for page in pages] == [
         (1, a_page, a_page),
         (2, a_page, a_page),
@@ -348,3 +349,29 @@ def test_a_page_of_comments_fills_up_and_the_next_begins(site: Db, node: Node, m
         comments.delete(node, comment["slug"])
     assert walk(comments, node, 3) == posted[a_page:]
     assert comments.page(node, at=posted[15]["slug"], limit=8).items == posted[15:23]
+
+
+def test_neither_a_node_nor_a_comment_shows_that_it_was_checked(
+    site: Db, node: Node, comments: Comments, strategy: Strategy
+) -> None:
+    slug = comments.post(node["_id"], ADA, "question")["slug"]
+    edited = comments.edit(node["_id"], slug, "a better question")
+    stored = site["content.nodes"].find_one({"_id": node["_id"]}) or {}
+    assert (CHECKS_FIELD in stored) == (strategy != "embedded")
+    nodes = Nodes(site)
+    metadata = node["metadata"]
+    shown = [
+        nodes.by_id(node["_id"]),
+        nodes.get(metadata["parent_id"], metadata["slug"]),
+        nodes.edit(node["_id"], metadata["nonce"], {"title": "New"}),
+        *nodes.children(metadata["parent_id"]).items,
+        *nodes.unpublished(metadata["parent_id"]).items,
+        nodes.publish(node["_id"]),
+        *nodes.recent(metadata["parent_id"]).items,
+        nodes.add_tags(node["_id"], ["jazz"]),
+        *nodes.tagged("jazz").items,
+        *comments.page(node["_id"]).items,
+        comments.get(node["_id"], slug),
+        edited,
+    ]
+    assert [document for document in shown if CHECKS_FIELD in document] == []

@@ -13,10 +13,10 @@ from tests.systems.content.pictures import jpeg
 
 from squinney.clock import utcnow
 from squinney.content import ANYBODY, Node, Nodes, Photos, find_problems
-from squinney.content.surface.folders import links
-from squinney.content.surface.folders.export import export_folder
-from squinney.content.surface.folders.importer import Importer
-from squinney.content.surface.folders.plan import slug_of
+from squinney.content.folders import links
+from squinney.content.folders.export import export_folder
+from squinney.content.folders.importer import Importer
+from squinney.content.folders.plan import slug_of
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
-from tests.patterns.interrupt import held_client, meanwhile
+from tests.patterns.interrupt import meanwhile, stalled_client
 from tests.systems.content.conftest import ADA, BEN
 from tests.systems.content.pictures import noise
 
@@ -17,30 +17,31 @@ from squinney.content import (
     Node,
     Nodes,
     UnknownNode,
+    delete_leftovers,
     find_problems,
+    give_up_uploads,
     repair,
-    sweep_removals,
-    sweep_uploads,
 )
 from squinney.content.comments import comments as comments_module
 from squinney.content.comments import conversion
 from squinney.content.files import uploads
 from squinney.errors import Invalid
-from squinney.mongo.connect import server_now
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
+from squinney.mongo.server_time import server_now
 from squinney.patterns.nonces import EditConflict
-from squinney.transactions import UNLOCKED, Busy, Mode, Stale, Transactions
+from squinney.transactions import Busy, Stale, Transactions
 
 NODES = "content.nodes"
+COMMIT = 3  # the number of this write of a post, after those of the comment and the node
 
 
-def nodes_in(db: Db, mode: Mode) -> Nodes:
-    return Nodes(db, transactions=Transactions(db, mode, timeout_seconds=10))
+def nodes_in(db: Db) -> Nodes:
+    return Nodes(db, transactions=Transactions(db, timeout_seconds=10))
 
 
-def comments_in(db: Db, mode: Mode = "native", strategy: Any = "separate") -> Comments:
-    return Comments(db, strategy, transactions=Transactions(db, mode, timeout_seconds=10))
+def comments_in(db: Db, strategy: Any = "separate") -> Comments:
+    return Comments(db, strategy, transactions=Transactions(db, timeout_seconds=10), only_nodes=True)
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_a_comment_of_a_page_removed_meanwhile_is_not_flagged(
 
     def remove() -> None:
         Nodes(site).remove(node)
-        sweep_removals(site)
+        delete_leftovers(site)
 
     with meanwhile(mongod, site, remove) as db, pytest.raises(UnknownNode):
         Moderation(db, comments_in(db)).flag(node["_id"], slug, "ben")
@@ -75,32 +76,32 @@ def test_a_comment_of_a_page_removed_meanwhile_is_not_flagged(
 # ---- nodes ----
 
 
-def test_an_edit_that_another_overtakes_is_a_conflict(site: Db, node: Node, mode: Mode, mongod: Embedded) -> None:
+def test_an_edit_that_another_overtakes_is_a_conflict(site: Db, node: Node, mongod: Embedded) -> None:
     nonce = node["metadata"]["nonce"]
     with (
         meanwhile(mongod, site, lambda: Nodes(site).edit(node, nonce, {"title": "Theirs"})) as db,
         pytest.raises(EditConflict),
     ):
-        nodes_in(db, mode).edit(node["_id"], nonce, {"title": "Ours"})
+        nodes_in(db).edit(node["_id"], nonce, {"title": "Ours"})
     assert Nodes(site).by_id(node["_id"])["metadata"]["title"] == "Theirs"
 
 
-def test_a_move_keeps_what_was_saved_meanwhile(site: Db, node: Node, mode: Mode, mongod: Embedded) -> None:
+def test_a_move_keeps_what_was_saved_meanwhile(site: Db, node: Node, mongod: Embedded) -> None:
     nonce = node["metadata"]["nonce"]
     with meanwhile(mongod, site, lambda: Nodes(site).edit(node, nonce, {"title": "Saved"})) as db:
-        nodes_in(db, mode).move(node["_id"], None, "moved")
+        nodes_in(db).move(node["_id"], None, "moved")
     moved = Nodes(site).by_path("/moved")["metadata"]
     assert (moved["title"], moved["version"]) == ("Saved", 3)
     assert list(find_problems(site)) == []
 
 
-def test_two_overlapping_moves_make_no_cycle(site: Db, mode: Mode, mongod: Embedded) -> None:
+def test_two_overlapping_moves_make_no_cycle(site: Db, mongod: Embedded) -> None:
     nodes = Nodes(site)
     one = nodes.create(None, "one", "folder", "One", ADA)
     other = nodes.create(None, "other", "folder", "Other", ADA)
     inner = nodes.create(other, "inner", "folder", "Inner", ADA)
     with meanwhile(mongod, site, lambda: nodes.move(other["_id"], one["_id"])) as db, pytest.raises(Invalid):
-        nodes_in(db, mode).move(one["_id"], inner["_id"])
+        nodes_in(db).move(one["_id"], inner["_id"])
     assert nodes.path_of(inner["_id"]) == "/one/other/inner"
 
 
@@ -128,28 +129,28 @@ def test_an_upload_that_was_seen_meanwhile_is_left_alone(site: Db, mongod: Embed
         site["content.uploads"].update_one({}, {"$set": {"seen": server_now(site)}})
 
     with meanwhile(mongod, site, is_seen) as db:
-        assert not sweep_uploads(db, stalled_seconds=-1)
+        assert not give_up_uploads(db, stalled_seconds=-1)
     assert site["content.uploads"].count_documents({}) == 1
 
 
 # ---- comments ----
 
 
-def test_no_node_is_removed_while_its_discussion_switches(site: Db, node: Node, mode: Mode) -> None:
+def test_no_node_is_removed_while_its_discussion_switches(site: Db, node: Node) -> None:
     comments = comments_in(site)
     comments.post(node, ADA, "kept")
     conversion._freeze(site, comments._discussed(node["_id"]), 1)
-    nodes = Nodes(site, transactions=Transactions(site, mode, timeout_seconds=2))
+    nodes = Nodes(site, transactions=Transactions(site, timeout_seconds=2))
     with pytest.raises((Busy, Stale)):
         nodes.remove(node["_id"])
     assert texts(comments, node) == ["kept"]
 
 
 def test_no_comment_is_written_while_the_discussion_switches(
-    site: Db, node: Node, mode: Mode, monkeypatch: pytest.MonkeyPatch
+    site: Db, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(comments_module, "WAIT_SECONDS", 0.1)
-    comments = comments_in(site, mode)
+    comments = comments_in(site)
     comments.post(node, ADA, "before")
     conversion._freeze(site, comments._discussed(node["_id"]), 1)
     with pytest.raises(Busy):
@@ -157,21 +158,19 @@ def test_no_comment_is_written_while_the_discussion_switches(
     assert texts(comments, node) == ["before"]
 
 
-def test_a_comment_is_not_written_where_the_discussion_was(site: Db, node: Node, mode: Mode, mongod: Embedded) -> None:
+def test_a_comment_is_not_written_where_the_discussion_was(site: Db, node: Node, mongod: Embedded) -> None:
     comments = comments_in(site)
     comments.post(node, ADA, "before")
     with meanwhile(mongod, site, lambda: comments.convert(node["_id"], "paged")) as db:
-        comments_in(db, mode).post(node["_id"], BEN, "after")
+        comments_in(db).post(node["_id"], BEN, "after")
     assert texts(comments, node) == ["after", "before"]
 
 
-def test_a_comment_that_is_answered_meanwhile_keeps_its_place(
-    site: Db, node: Node, mode: Mode, mongod: Embedded
-) -> None:
+def test_a_comment_that_is_answered_meanwhile_keeps_its_place(site: Db, node: Node, mongod: Embedded) -> None:
     comments = comments_in(site)
     slug = comments.post(node, ADA, "question")["slug"]
     with meanwhile(mongod, site, lambda: comments.post(node["_id"], BEN, "answer", slug)) as db:
-        comments_in(db, mode).delete(node["_id"], slug)
+        comments_in(db).delete(node["_id"], slug)
     assert texts(comments, node) == ["", "answer"]
 
 
@@ -186,14 +185,11 @@ def test_a_freeze_waits_for_a_run_that_was_permitted_before(site: Db, node: Node
     comments = comments_in(site)
     comments.post(node, ADA, "before")
 
-    def is_under_way() -> bool:
-        return not site[NODES].find_one({"_id": node["_id"], **UNLOCKED})
-
-    with held_client(mongod, site, is_under_way) as (slow, stall), ThreadPoolExecutor(2) as pool:
-        posting = pool.submit(comments_in(slow, "two-phase").post, node["_id"], BEN, "under way")
-        assert stall.asleep.wait(20)
+    with stalled_client(mongod, site, COMMIT) as (slow, stall), ThreadPoolExecutor(2) as pool:
+        posting = pool.submit(comments_in(slow).post, node["_id"], BEN, "under way")
+        assert stall.asleep.wait(120)
         converting = pool.submit(comments.convert, node["_id"], "paged")
-        wait([converting], timeout=0.5)  # it must not come back before the other has ended
+        assert not wait([converting], timeout=0.5).done
         stall.awake.set()
         posting.result()
         converting.result()

@@ -1,4 +1,4 @@
-"""Nodes, in both transaction modes."""
+"""Nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from tests.systems.content.conftest import ADA, BEN, ManualClock
 
 from squinney.content import ANYBODY, EditConflict, Nodes, NotEmpty, SlugTaken, UnknownNode, Viewer
-from squinney.content.nodes.documents import MOST_DEPTH, MOST_TAGS, MOST_TEXT
+from squinney.content.documents import MAX_TEXT_LENGTH
+from squinney.content.nodes.documents import MAX_DEPTH, MAX_TAGS
 from squinney.errors import Forbidden, Invalid, LimitReached
 from squinney.mongo.schema import Db
 
@@ -58,8 +59,8 @@ BAD: list[tuple[str, Callable[[Nodes], object]]] = [
     ("title", lambda n: n.create(None, "a", "folder", "t\nt", ADA)),
     ("author", lambda n: n.create(None, "a", "folder", "T", {"_id": "x"})),  # type: ignore[typeddict-item]
     ("tags", lambda n: n.create(None, "a", "folder", "T", ADA, tags=["a,b"])),
-    ("tags", lambda n: n.create(None, "a", "folder", "T", ADA, tags=[f"t{i}" for i in range(MOST_TAGS + 1)])),
-    ("detail.text", lambda n: n.create(None, "a", "basic-page", "T", ADA, {"text": "x" * (MOST_TEXT + 1)})),
+    ("tags", lambda n: n.create(None, "a", "folder", "T", ADA, tags=[f"t{i}" for i in range(MAX_TAGS + 1)])),
+    ("detail.text", lambda n: n.create(None, "a", "basic-page", "T", ADA, {"text": "x" * (MAX_TEXT_LENGTH + 1)})),
     ("detail.text", lambda n: n.create(None, "a", "basic-page", "T", ADA, {"text": 5})),
     ("detail.text", lambda n: n.create(None, "a", "basic-page", "T", ADA, {"text": "\0"})),
     ("detail.$where", lambda n: n.create(None, "a", "basic-page", "T", ADA, {"$where": "1"})),
@@ -143,12 +144,12 @@ def test_tags_need_no_nonce(nodes: Nodes) -> None:
     assert nodes.remove_tags(page, ["a"])["metadata"]["tags"] == ["b"]
     assert nodes.edit(page, nonce, {"title": "Two"})["metadata"]["tags"] == ["b"]
     with pytest.raises(LimitReached):
-        nodes.add_tags(page, [f"t{n}" for n in range(MOST_TAGS)])
-    full = nodes.add_tags(page, [f"t{n}" for n in range(MOST_TAGS - 1)])
+        nodes.add_tags(page, [f"t{n}" for n in range(MAX_TAGS)])
+    full = nodes.add_tags(page, [f"t{n}" for n in range(MAX_TAGS - 1)])
     assert nodes.add_tags(page, ["b", "t1"]) == full
     with pytest.raises(Invalid):
         nodes.change_tags(page, remove=["b"], add=["a,b"])
-    assert nodes.change_tags(page, remove=["t1"], add=["z"])["metadata"]["tags"][-2:] == [f"t{MOST_TAGS - 2}", "z"]
+    assert nodes.change_tags(page, remove=["t1"], add=["z"])["metadata"]["tags"][-2:] == [f"t{MAX_TAGS - 2}", "z"]
 
 
 def test_a_scheduled_node_appears_at_its_time_and_nowhere_before(nodes: Nodes, clock: ManualClock) -> None:
@@ -357,7 +358,7 @@ def test_a_move_into_itself_or_onto_another_is_refused(nodes: Nodes) -> None:
 
 def test_the_tree_has_a_greatest_depth(plain_nodes: Nodes) -> None:
     at = None
-    for number in range(MOST_DEPTH):
+    for number in range(MAX_DEPTH):
         at = plain_nodes.create(at, f"d{number}", "folder", "D", ADA)
     with pytest.raises(LimitReached):
         plain_nodes.create(at, "deeper", "folder", "D", ADA)
@@ -366,7 +367,7 @@ def test_the_tree_has_a_greatest_depth(plain_nodes: Nodes) -> None:
 
 def test_a_move_takes_no_tree_too_deep(plain_nodes: Nodes) -> None:
     at, parent = None, plain_nodes.create(None, "parent", "folder", "P", ADA)
-    chain = [at := plain_nodes.create(at, f"d{number}", "folder", "D", ADA) for number in range(MOST_DEPTH)]
+    chain = [at := plain_nodes.create(at, f"d{number}", "folder", "D", ADA) for number in range(MAX_DEPTH)]
     plain_nodes.create(chain[0], "leaf", "basic-page", "L", ADA)
     with pytest.raises(LimitReached):
         plain_nodes.move(chain[0], parent)
@@ -393,7 +394,7 @@ def test_single_updates_follow_a_node_that_is_moved_meanwhile(nodes: Nodes, monk
 
 
 def test_a_path_that_no_node_can_have_is_unknown(plain_nodes: Nodes) -> None:
-    for path in ("/Upper", "/a b", "/é", "/", "/a" * (MOST_DEPTH + 1)):
+    for path in ("/Upper", "/a b", "/é", "/", "/a" * (MAX_DEPTH + 1)):
         for find in (plain_nodes.by_path, plain_nodes.moved_to):
             with pytest.raises(UnknownNode):
                 find(path)

@@ -1,23 +1,15 @@
-"""The kill test: workers in several processes are killed at random, then the jobs run and all promises are checked."""
+"""The checks of `squinney prove content` find what is broken."""
 
 from __future__ import annotations
 
 import io
 
-import pytest
-from tests.proving import require_proof
 from tests.systems.content.conftest import ADA
 from tests.systems.content.pictures import noise
 
 from squinney.content import Comments, Nodes, Photos
 from squinney.content.proof_checks import promises
-from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
-
-
-@pytest.mark.timeout(300)
-def test_editors_killed_at_random_break_no_promise(mongod: Embedded) -> None:
-    require_proof(mongod, "content", "--seconds", "60", "--operations", "120", "--kill-every", "2", "--workers", "3")
 
 
 def test_the_proof_sees_what_is_broken(site: Db) -> None:

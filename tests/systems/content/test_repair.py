@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,11 +11,11 @@ from tests.systems.content.conftest import ADA
 from tests.systems.content.pictures import jpeg
 from tests.systems.content.test_comments import STRATEGIES
 
-from squinney.content import Comments, Nodes, Photos, demo, find_problems, repair, sweep_uploads
-from squinney.content.comments.documents import Strategy
+from squinney.content import Comments, Nodes, Photos, demo, find_problems, give_up_uploads, repair
+from squinney.content.documents import Strategy
 from squinney.mongo import schema
-from squinney.mongo.connect import server_now
 from squinney.mongo.schema import Db
+from squinney.mongo.server_time import server_now
 
 LONG = {"due_at": None}
 
@@ -56,26 +55,17 @@ BREAKS: list[tuple[str, bool, Callable[[Db], Any]]] = [
     ("wrong-comment-count", True, _wrong_count("separate")),
     ("wrong-comment-count", True, _wrong_count("embedded")),
     ("wrong-comment-count", True, _wrong_count("paged")),
-    ("wrong-page-count", True, _set("comment_pages", {}, count=50)),
-    ("leftover-comments", True, lambda db: db["comments"].insert_one({"node_id": "x", "slug": "a", "epoch": 3})),
+    ("wrong-page-count", True, _set("content.comment_pages", {}, count=50)),
     (
         "leftover-comments",
         True,
-        lambda db: db["comment_pages"].insert_one({"node_id": "x", "page": 1, "epoch": 3, "count": 0, "comments": []}),
+        lambda db: db["content.comments"].insert_one({"node_id": "x", "slug": "a", "epoch": 3}),
     ),
     (
-        "stuck-transaction",
+        "leftover-comments",
         True,
-        lambda db: db["transactions"].insert_one(
-            {
-                "_id": "t",
-                "txn": "t",
-                "kind": "k",
-                "state": "new",
-                "steps": [],
-                "fingerprint": None,
-                **{name: server_now(db) - timedelta(hours=1) for name in ("at", "deadline", "due_at")},
-            }
+        lambda db: db["content.comment_pages"].insert_one(
+            {"node_id": "x", "page": 1, "epoch": 3, "count": 0, "comments": []}
         ),
     ),
 ]
@@ -101,7 +91,7 @@ def test_live_work_is_no_problem(full: Db) -> None:
     Nodes(full).remove(Nodes(full).by_path("/folder/embedded"))
     assert list(find_problems(full)) == []
     full["content.removals"].update_many({}, {"$set": {"due_at": server_now(full)}})
-    assert sweep_uploads(full)
+    assert give_up_uploads(full)
     assert list(find_problems(full)) == []
     assert repair(full) == {}
     assert full["content.assets.files"].count_documents({}) == 2
@@ -109,7 +99,9 @@ def test_live_work_is_no_problem(full: Db) -> None:
 
 def test_the_demo_is_whole_and_made_once(site: Db) -> None:
     demo(site)
-    counts = {name: site[name].count_documents({}) for name in ("content.nodes", "comments", "content.assets.files")}
+    counts = {
+        name: site[name].count_documents({}) for name in ("content.nodes", "content.comments", "content.assets.files")
+    }
     demo(site)
     assert counts == {name: site[name].count_documents({}) for name in counts}
     assert counts["content.nodes"] == 9

@@ -1,4 +1,4 @@
-"""Fixtures: a small world in each transaction mode."""
+"""Fixtures: a small world."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from squinney import transactions
 from squinney.game import COLLECTIONS, World
 from squinney.mongo.schema import Db
 from squinney.patterns import follow
-from squinney.transactions import Mode, Transactions
 
 ALL = [*transactions.COLLECTIONS, *follow.COLLECTIONS, *COLLECTIONS]
 
@@ -19,14 +18,10 @@ def game_db(prepared: Prepared) -> Db:
     return prepared(ALL)
 
 
-def world_in(db: Db, mode: Mode) -> World:
-    return World(db, transactions=Transactions(db, mode))
-
-
-@pytest.fixture(params=["native", "two-phase"])
-def world(request: pytest.FixtureRequest, game_db: Db) -> World:
+@pytest.fixture
+def world(game_db: Db) -> World:
     """A hall with a cellar below and a yard to the north; ann is in the hall."""
-    made = world_in(game_db, request.param)
+    made = World(game_db)
     made.create_location("hall", name="Hall", description="A hall.", exits={"n": "yard", "d": "cellar", "e": "gone"})
     made.create_location("yard", name="Yard", description="A yard.", exits={"s": "hall"})
     made.create_location("cellar", name="Cellar", description="A cellar.", exits={"u": "hall"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.systems.game.conftest import world_in
 
 from squinney.errors import Invalid
 from squinney.game import NoExit, NotEnoughGold, OutOfReach, World, find_problems
@@ -12,15 +11,12 @@ from squinney.game.records import DocumentCache
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.testing.audit import audited
-from squinney.transactions import Mode, Transactions
-
-MODES: list[Mode] = ["native", "two-phase"]
 
 
-@pytest.fixture(params=MODES)
-def two(request: pytest.FixtureRequest, game_db: Db) -> tuple[World, World]:
+@pytest.fixture
+def two(game_db: Db) -> tuple[World, World]:
     """Two worlds, as in two processes; the first has cached ann, bob and the lamp in their current state."""
-    first, second = world_in(game_db, request.param), world_in(game_db, request.param)
+    first, second = World(game_db), World(game_db)
     first.create_location("hall", description="A hall.", exits={"n": "yard"})
     first.create_location("yard", description="A yard.", exits={"s": "hall"})
     for name in ("Ann", "Bob"):
@@ -99,7 +95,7 @@ def test_a_new_thing_with_a_reused_id_is_not_taken_for_the_old_one(two: tuple[Wo
 
 def test_an_action_on_cached_documents_reads_nothing(game_db: Db, mongod: Embedded) -> None:
     with audited(mongod.uri, game_db.name) as audit:
-        world = World(audit.db, transactions=Transactions(audit.db, "native"))
+        world = World(audit.db)
         world.create_location("hall", description="A hall.")
         world.create_character("Ann", id="ann", location="hall")
         world.create_item("lamp", id="lamp", location="hall")

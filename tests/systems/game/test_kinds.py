@@ -32,6 +32,6 @@ def test_old_characters_and_containers_are_migrated_in_the_background(world: Wor
     game_db["game.items"].update_one({"_id": "sack"}, {"$unset": {"things": ""}, "$set": {"schema_version": 1}})
     done = [migration.run() for migration in migrations(game_db)]
     assert [(one.upgraded, one.failed) for one in done] == [(1, 0), (1, 0)]
-    assert not any(CHARACTER_TYPES.is_outdated(one) for one in game_db["game.characters"].find())
+    assert not any(CHARACTER_TYPES.is_outdated(character) for character in game_db["game.characters"].find())
     assert world.item("sack")["things"] == 1
     assert not list(find_problems(game_db))

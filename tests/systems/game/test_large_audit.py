@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.systems.game.conftest import world_in
 
-from squinney.game import find_problems
+from squinney.game import World, find_problems
 from squinney.game.repair import audit
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
-from squinney.testing.commands import watched
+from squinney.testing.server_commands import watched
 
 POUCH = {"name": "pouch", "kind": "container", "things": [{"name": "gem"}, {"name": "purse", "kind": "container"}]}
 CHEST = {"name": "chest", "kind": "container", "things": [{"name": "coin", "qty": 3}, POUCH]}
@@ -23,12 +22,12 @@ CHEST = {"name": "chest", "kind": "container", "things": [{"name": "coin", "qty"
 def load(db: Db, folder: Path, first: int, rooms: int) -> None:
     numbers = range(first, first + rooms)
     people = {
-        f"p{one}": {"name": f"P {one}", "room": f"r{one}", "things": [CHEST, {"name": "hat", "kind": "armor"}]}
-        for one in numbers
+        f"p{number}": {"name": f"P {number}", "room": f"r{number}", "things": [CHEST, {"name": "hat", "kind": "armor"}]}
+        for number in numbers
     }
     file = folder / "world.json"
-    file.write_text(json.dumps({"rooms": {f"r{one}": {"things": [CHEST]} for one in numbers}, "people": people}))
-    assert world_in(db, "native").load_world(file).things == 11 * rooms
+    file.write_text(json.dumps({"rooms": {f"r{number}": {"things": [CHEST]} for number in numbers}, "people": people}))
+    assert World(db).load_world(file).things == 11 * rooms
 
 
 def test_an_audit_needs_no_query_for_each_document(mongod: Embedded, game_db: Db, tmp_path: Path) -> None:

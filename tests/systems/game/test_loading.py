@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 from tests.sizes import IN_FULL, heavy
 from tests.systems.game.circle_world import ROOMS_IN_ZONE, write_world
-from tests.systems.game.conftest import world_in
 
 from squinney.errors import Invalid
 from squinney.game import World, find_problems
 from squinney.game.demo import demo
 from squinney.game.loading import read_world, yaml_and_json
-from squinney.game.loading.insert_rooms import MOST_IN_ROOM
+from squinney.game.loading.insert_rooms import MAX_IN_ROOM
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
-from squinney.testing.commands import watched
+from squinney.testing.server_commands import watched
 
 ROOMS = """\
 #100
@@ -221,7 +220,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def empty_world(game_db: Db) -> World:
-    return world_in(game_db, "native")
+    return World(game_db)
 
 
 def test_a_circle_world_is_made_with_a_report_by_line(empty_world: World, game_db: Db, folder: Path) -> None:
@@ -247,11 +246,14 @@ def test_a_circle_world_is_made_with_a_report_by_line(empty_world: World, game_d
     assert [entry["name"] for entry in guard["inventory"]] == ["a long sword"]
     baker = empty_world.named("the baker")
     assert (baker["kind"], baker["shop"]) == ("shopkeeper", {"sells_at": 125, "buys_at": 40})
-    assert {one["name"]: one["cost"] for one in empty_world.goods(baker["_id"])} == {
+    assert {good["name"]: good["cost"] for good in empty_world.goods(baker["_id"])} == {
         "a red potion": 50,
         "a leather cap": 5,
     }
-    assert [one["_id"] for one in game_db["game.characters"].find({"wanders": True})] == ["mob/302/1", "mob/302/2"]
+    assert [character["_id"] for character in game_db["game.characters"].find({"wanders": True})] == [
+        "mob/302/1",
+        "mob/302/2",
+    ]
     assert empty_world.named("a rat (2)")["location"]["id"] == "101"
     assert not list(find_problems(game_db))
 
@@ -361,7 +363,7 @@ def test_a_shop_in_the_old_format_sells_the_goods_that_are_defined(tmp_path: Pat
         (tmp_path / f"a.{name}").write_text(text)
     blueprint = read_world(tmp_path)
     assert blueprint.people["mob/1/1"]["shop"] == {"sells_at": 120, "buys_at": 80}
-    assert [(one["character"], one["name"]) for one in blueprint.things.values()] == [("mob/1/1", "b")]
+    assert [(thing["character"], thing["name"]) for thing in blueprint.things.values()] == [("mob/1/1", "b")]
     assert [str(one) for one in blueprint.unread] == [
         "a.zon:4: object 7 is not defined",
         "a.shp:52: the keeper of a shop is mobile 9, which is not defined",
@@ -374,7 +376,7 @@ def test_a_mobile_gets_what_players_may_not_take(tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / f"a.{name}").write_text(text)
     blueprint = read_world(tmp_path)
-    assert [one["character"] for one in blueprint.things.values()] == ["mob/1/1"]
+    assert [thing["character"] for thing in blueprint.things.values()] == ["mob/1/1"]
     assert blueprint.rooms["1"]["description"] == "Text. c"
 
 
@@ -390,7 +392,7 @@ def test_values_of_the_wrong_type_in_our_own_format_are_reported(tmp_path: Path)
 def test_aliases_that_expand_to_thousands_of_things_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(yaml_and_json, "MOST_THINGS", 100)
+    monkeypatch.setattr(yaml_and_json, "MAX_THINGS", 100)
     bags = "".join(f"- &b{n} {{name: bag, kind: container, things: [{f'*b{n - 1}, ' * 8}]}}\n" for n in range(1, 5))
     (tmp_path / "a.yaml").write_text(f"spare:\n- &b0 {{name: bead}}\n{bags}rooms: {{r: {{things: [*b4]}}}}\n")
     with pytest.raises(Invalid, match="more than 100 things"):
@@ -412,7 +414,10 @@ def test_a_world_of_thousands_of_rooms_loads_and_reports_every_planted_error(
     nowhere = [to for room in known.values() for to in room["exits"].values() if to not in known]
     assert len(nowhere) == sum("leads to" in one for one in planted)
     keeper = empty_world.named("folk 101")
-    assert {one["name"]: one["cost"] for one in empty_world.goods(keeper["_id"])} == {"thing 104": 36, "thing 100": 36}
+    assert {good["name"]: good["cost"] for good in empty_world.goods(keeper["_id"])} == {
+        "thing 104": 36,
+        "thing 100": 36,
+    }
     assert [one["name"] for one in empty_world.named("folk 200")["inventory"]] == ["thing 200", "thing 202"]
     assert empty_world.named("folk 200")["character"]["health"] == 4
     assert "It lies here." in known["107"]["description"]
@@ -422,7 +427,7 @@ def test_a_world_of_thousands_of_rooms_loads_and_reports_every_planted_error(
 
 
 def test_a_room_with_too_much_in_it_is_reported_and_the_others_are_created(empty_world: World, tmp_path: Path) -> None:
-    heap = {"name": "Heap", "things": [{"name": "bead"}] * (MOST_IN_ROOM + 1)}
+    heap = {"name": "Heap", "things": [{"name": "bead"}] * (MAX_IN_ROOM + 1)}
     file = tmp_path / "heap.json"
     file.write_text(json.dumps({"rooms": {"heap": heap, "yard": {"name": "Yard"}}}))
     report = empty_world.load_world(file)
@@ -450,11 +455,11 @@ def test_many_rooms_are_inserted_with_few_commands(mongod: Embedded, game_db: Db
     with watched(mongod.uri, game_db.name) as (db, commands):
         for first, count in ((0, 5), (5, 60)):
             numbers = range(first, first + count)
-            people = {f"p{one}": {"name": f"P {one}", "room": f"r{one}"} for one in numbers}
+            people = {f"p{number}": {"name": f"P {number}", "room": f"r{number}"} for number in numbers}
             file = tmp_path / "many.json"
-            file.write_text(json.dumps({"rooms": {f"r{one}": {} for one in numbers}, "people": people}))
+            file.write_text(json.dumps({"rooms": {f"r{number}": {} for number in numbers}, "people": people}))
             before = len(commands.names)
-            assert world_in(db, "native").load_world(file).people == count
+            assert World(db).load_world(file).people == count
             counts.append(len(commands.names) - before)
     assert counts[1] < 60, "one command for each room would be more; the server may have a transaction retried"
 
@@ -470,6 +475,6 @@ def test_the_demo_is_a_whole_world(game_db: Db, empty_world: World) -> None:
     empty_world.create_character("Ann", id="ann", location="jetty", gold=20)
     for direction in "nw":
         empty_world.move("ann", direction)
-    lantern = next(one for one in empty_world.goods("pell") if one["name"] == "lantern")
+    lantern = next(good for good in empty_world.goods("pell") if good["name"] == "lantern")
     empty_world.buy("ann", "pell", lantern["id"])
     assert empty_world.character("ann")["gold"] == 8

@@ -1,4 +1,4 @@
-"""A world in both modes is compared with a simple model: after the same random actions they agree."""
+"""A world in two processes, each with its cache, is compared with a simple model: after random actions they agree."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from tests.plugins.shelf import Shelf
 from tests.sizes import a_tenth_of, heavy
-from tests.systems.game.conftest import ALL, world_in
+from tests.systems.game.conftest import ALL
 
 from squinney.errors import Conflict, Invalid, LimitReached, NotFound, SquinneyError
-from squinney.game import find_problems
-from squinney.game.documents import DEEPEST
+from squinney.game import World, find_problems
+from squinney.game.documents import MAX_CONTAINER_DEPTH
 
-MODES = st.sampled_from(["native", "two-phase"])
+WORLDS = st.sampled_from([0, 1])  # as if in two processes: each has a cache of its own
 PEOPLE = ["ann", "bob", "mo"]
 ACTORS = st.sampled_from(["ann", "bob"])
 THINGS = {
@@ -42,8 +42,8 @@ class Game(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.db = self.shelf().take(ALL)
-        self.worlds = {mode: world_in(self.db, mode) for mode in ("native", "two-phase")}
-        world = self.worlds["native"]
+        self.worlds = [World(self.db), World(self.db)]
+        world = self.worlds[0]
         for room, exits in EXITS.items():
             world.create_location(room, description="d", exits=exits)
         self.room = dict.fromkeys(PEOPLE, "hall")
@@ -101,35 +101,35 @@ class Game(RuleBasedStateMachine):
         assert refused.value.message
         return False
 
-    # ---- what is done to both ----
+    # ---- what is done to either ----
 
-    @rule(mode=MODES, who=ACTORS, direction=st.sampled_from("nsew"))
-    def move(self, mode: str, who: str, direction: str) -> None:
+    @rule(at=WORLDS, who=ACTORS, direction=st.sampled_from("nsew"))
+    def move(self, at: int, who: str, direction: str) -> None:
         target = EXITS[self.room[who]].get(direction)
-        if self.do(target in EXITS, lambda: self.worlds[mode].move(who, direction)):
+        if self.do(target in EXITS, lambda: self.worlds[at].move(who, direction)):
             self.room[who] = str(target)
 
-    @rule(mode=MODES, who=ACTORS, name=ITEMS)
-    def pick_up(self, mode: str, who: str, name: str) -> None:
+    @rule(at=WORLDS, who=ACTORS, name=ITEMS)
+    def pick_up(self, at: int, who: str, name: str) -> None:
         allowed = self.holder_of[name] == self.room[who] and self.carries_more(who, name)
-        if self.do(allowed, lambda: self.worlds[mode].pick_up(who, name)):
+        if self.do(allowed, lambda: self.worlds[at].pick_up(who, name)):
             self.holder_of[name] = who
 
-    @rule(mode=MODES, who=ACTORS, name=ITEMS)
-    def drop(self, mode: str, who: str, name: str) -> None:
+    @rule(at=WORLDS, who=ACTORS, name=ITEMS)
+    def drop(self, at: int, who: str, name: str) -> None:
         allowed = self.holder_of[name] == who and name not in self.worn
-        if self.do(allowed, lambda: self.worlds[mode].drop(who, name)):
+        if self.do(allowed, lambda: self.worlds[at].drop(who, name)):
             self.holder_of[name] = self.room[who]
 
-    @rule(mode=MODES, who=ACTORS, to=ACTORS, name=ITEMS)
-    def give(self, mode: str, who: str, to: str, name: str) -> None:
+    @rule(at=WORLDS, who=ACTORS, to=ACTORS, name=ITEMS)
+    def give(self, at: int, who: str, to: str, name: str) -> None:
         mine = self.holder_of[name] == who and name not in self.worn
         allowed = mine and to != who and self.room[to] == self.room[who] and self.carries_more(to, name)
-        if self.do(allowed, lambda: self.worlds[mode].give(who, to, name)):
+        if self.do(allowed, lambda: self.worlds[at].give(who, to, name)):
             self.holder_of[name] = to
 
-    @rule(mode=MODES, who=ACTORS, container=ITEMS, name=ITEMS)
-    def put_in(self, mode: str, who: str, container: str, name: str) -> None:
+    @rule(at=WORLDS, who=ACTORS, container=ITEMS, name=ITEMS)
+    def put_in(self, at: int, who: str, container: str, name: str) -> None:
         chain = self.chain(container)
         fits = all(self.load(one) + self.weight(name) <= CAPACITY for one in chain)
         allowed = (
@@ -138,55 +138,55 @@ class Game(RuleBasedStateMachine):
             and THINGS[container][0] == "container"
             and self.reaches(who, container)
             and name not in chain
-            and len(chain) + self.height(name) <= DEEPEST
+            and len(chain) + self.height(name) <= MAX_CONTAINER_DEPTH
             and fits
         )
-        if self.do(allowed, lambda: self.worlds[mode].put_in(who, container, name)):
+        if self.do(allowed, lambda: self.worlds[at].put_in(who, container, name)):
             self.holder_of[name] = container
 
-    @rule(mode=MODES, who=ACTORS, container=ITEMS, name=ITEMS)
-    def take_out(self, mode: str, who: str, container: str, name: str) -> None:
+    @rule(at=WORLDS, who=ACTORS, container=ITEMS, name=ITEMS)
+    def take_out(self, at: int, who: str, container: str, name: str) -> None:
         is_inside = self.holder_of[name] == container and self.reaches(who, container)
         mine = is_inside and self.holder_of[self.chain(container)[-1]] == who
         allowed = is_inside and (mine or self.carries_more(who, name))
-        if self.do(allowed, lambda: self.worlds[mode].take_out(who, container, name)):
+        if self.do(allowed, lambda: self.worlds[at].take_out(who, container, name)):
             self.holder_of[name] = who
 
-    @rule(mode=MODES, who=ACTORS, name=ITEMS)
-    def wear(self, mode: str, who: str, name: str) -> None:
+    @rule(at=WORLDS, who=ACTORS, name=ITEMS)
+    def wear(self, at: int, who: str, name: str) -> None:
         free = who not in self.worn.values()
         allowed = self.holder_of[name] == who and THINGS[name][0] == "armor" and free
-        if self.do(allowed, lambda: self.worlds[mode].wear(who, name)):
+        if self.do(allowed, lambda: self.worlds[at].wear(who, name)):
             self.worn[name] = who
 
-    @rule(mode=MODES, who=ACTORS, name=ITEMS)
-    def remove(self, mode: str, who: str, name: str) -> None:
-        if self.do(self.worn.get(name) == who, lambda: self.worlds[mode].remove(who, name)):
+    @rule(at=WORLDS, who=ACTORS, name=ITEMS)
+    def remove(self, at: int, who: str, name: str) -> None:
+        if self.do(self.worn.get(name) == who, lambda: self.worlds[at].remove(who, name)):
             del self.worn[name]
 
-    @rule(mode=MODES, who=ACTORS, name=ITEMS)
-    def sell(self, mode: str, who: str, name: str) -> None:
+    @rule(at=WORLDS, who=ACTORS, name=ITEMS)
+    def sell(self, at: int, who: str, name: str) -> None:
         price = PRICE * THINGS[name][2]
         mine = self.holder_of[name] == who and name not in self.worn
         allowed = mine and self.room[who] == "hall" and self.gold["mo"] >= price
-        if self.do(allowed, lambda: self.worlds[mode].sell(who, "mo", name, THINGS[name][2])):
+        if self.do(allowed, lambda: self.worlds[at].sell(who, "mo", name, THINGS[name][2])):
             self.holder_of[name] = "mo"
             self.gold[who] += price
             self.gold["mo"] -= price
 
-    @rule(mode=MODES, who=ACTORS, name=ITEMS)
-    def buy(self, mode: str, who: str, name: str) -> None:
+    @rule(at=WORLDS, who=ACTORS, name=ITEMS)
+    def buy(self, at: int, who: str, name: str) -> None:
         price = PRICE * THINGS[name][2]
         rich = self.gold[who] >= price and self.carries_more(who, name)
         allowed = self.holder_of[name] == "mo" and self.room[who] == "hall" and rich
-        if self.do(allowed, lambda: self.worlds[mode].buy(who, "mo", name, THINGS[name][2])):
+        if self.do(allowed, lambda: self.worlds[at].buy(who, "mo", name, THINGS[name][2])):
             self.holder_of[name] = who
             self.gold[who] -= price
             self.gold["mo"] += price
 
-    @rule(mode=MODES, who=ACTORS)
-    def split_and_stack(self, mode: str, who: str) -> None:
-        world = self.worlds[mode]
+    @rule(at=WORLDS, who=ACTORS)
+    def split_and_stack(self, at: int, who: str) -> None:
+        world = self.worlds[at]
         allowed = self.holder_of["coins"] == who
         made: list[str] = []
         if self.do(allowed, lambda: made.append(world.split(who, "coins", 4)["other_id"])):
@@ -198,19 +198,21 @@ class Game(RuleBasedStateMachine):
     def they_agree(self) -> None:
         if not hasattr(self, "worn"):
             return
-        world = self.worlds["native"]
+        world = self.worlds[0]
         stored = {item["_id"]: item["holder"]["id"] for item in self.db["game.items"].find()}
         assert stored == self.holder_of
         for who in PEOPLE:
-            found = world.character(who)
-            assert (found["location"]["id"], found["gold"]) == (self.room[who], self.gold[who])
-            assert sorted(entry["id"] for entry in found["inventory"]) == sorted(self.inside(who))
-            assert found["load"] == self.load(who)
-            assert [one["id"] for one in found["armor"]] == [name for name, by in self.worn.items() if by == who]
+            character = world.character(who)
+            assert (character["location"]["id"], character["gold"]) == (self.room[who], self.gold[who])
+            assert sorted(entry["id"] for entry in character["inventory"]) == sorted(self.inside(who))
+            assert character["load"] == self.load(who)
+            assert [one["id"] for one in character["armor"]] == [name for name, by in self.worn.items() if by == who]
         for room in EXITS:
             listed = world.location(room)
             assert sorted(one["id"] for one in listed["inventory"]) == sorted(self.inside(room))
-            assert sorted(one["id"] for one in listed["players"]) == sorted(w for w in PEOPLE if self.room[w] == room)
+            assert sorted(player["id"] for player in listed["players"]) == sorted(
+                w for w in PEOPLE if self.room[w] == room
+            )
         assert [str(problem) for problem in find_problems(self.db)] == []
 
 

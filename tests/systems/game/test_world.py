@@ -1,4 +1,4 @@
-"""The actions of characters, and what is refused, in both modes."""
+"""The actions of characters, and what is refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from squinney.game import (
     find_problems,
 )
 from squinney.mongo.schema import Db
-from squinney.transactions import Key, KeyReused, Mode, Transactions
+from squinney.transactions import Key, KeyReused
 
 
 def ids(entries: Any) -> list[str]:
@@ -37,12 +37,8 @@ def ids(entries: Any) -> list[str]:
 
 
 def everything(db: Db) -> dict[str, Any]:
-    """All documents, without the fields of the transaction protocol."""
     return {
-        name: {
-            one["_id"]: {field: value for field, value in one.items() if not field.startswith(("txn", "tombs"))}
-            for one in db[name].find()
-        }
+        name: {one["_id"]: one for one in db[name].find()}
         for name in ("game.characters", "game.items", "game.locations", "game.names", "game.events")
     }
 
@@ -239,7 +235,7 @@ def shop(world: World) -> str:
 def test_gold_and_goods_change_hands_together(world: World, game_db: Db) -> None:
     keeper = shop(world)
     rope = world.create_item("rope", character=keeper, price=15, qty=3)["_id"]
-    assert [one["cost"] for one in world.goods(keeper)] == [23]
+    assert [good["cost"] for good in world.goods(keeper)] == [23]
     assert world.buy("ann", keeper, rope, 2)["text"] == "Ann buys 2 × rope for 45 gold"
     assert (world.character("ann")["gold"], world.character(keeper)["gold"]) == (55, 50)
     (bought,) = world.inventory("ann")
@@ -294,8 +290,13 @@ def test_a_name_belongs_to_one_character(world: World, game_db: Db) -> None:
         world.named("eve")
 
 
-@pytest.mark.parametrize("name", ["Ann\u200b", "\u202eAnn", "A\x1b[2Jn", "A\nn", " Ann", ""])
-@pytest.mark.parametrize("world", ["native"], indirect=True)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Ann\u200b", "\u202eAnn", "A\x1b[2Jn", "A\nn", " Ann", ""),
+        *("Ann\u3164", "\u2800Ann", "An\u034fn", "An\u00adn", "Ann\ufe0f", "An\u0336n", "An\u00a0n", "\u3000"),
+    ],
+)
 def test_a_name_with_invisible_characters_is_refused(world: World, name: str) -> None:
     with pytest.raises(Invalid) as refused:
         world.create_character(name, location="hall")
@@ -327,13 +328,9 @@ def test_a_wrong_thing_is_refused_with_its_field(world: World, field: str, wrong
     assert refused.value.details["field"] == field
 
 
-@pytest.mark.parametrize("mode", ["native", "two-phase"])
-def test_a_players_acts_per_minute_are_limited_across_processes(game_db: Db, mode: Mode) -> None:
+def test_a_players_acts_per_minute_are_limited_across_processes(game_db: Db) -> None:
     now = [utcnow()]
-    one, other = (
-        World(game_db, transactions=Transactions(game_db, mode), clock=lambda: now[0], acts_per_minute=12)
-        for _ in range(2)
-    )
+    one, other = (World(game_db, clock=lambda: now[0], acts_per_minute=12) for _ in range(2))
     one.create_location("hall", description="d", exits={"n": "hall"})
     one.create_character("Ann", id="ann", location="hall")
     one.create_character("Rat", id="rat", location="hall", kind="monster")
@@ -354,3 +351,60 @@ def test_a_players_acts_per_minute_are_limited_across_processes(game_db: Db, mod
         "two",
         "one",
     ]
+
+
+def test_a_name_does_not_mix_scripts(world: World) -> None:
+    for name in ("\u0410nn", "B\u03bfb", "P\u0430yPal"):
+        with pytest.raises(Invalid, match="several scripts"):
+            world.create_character(name, location="hall")
+    cyrillic, japanese, arabic = (
+        "\u0411\u043e\u0440\u0438\u0441",
+        "\u7530\u4e2d\u3055\u3093",
+        "\u0645\u0631\u064a\u0645",
+    )
+    for name in (cyrillic, japanese, arabic, "Zo\u00eb O'Neil-2"):
+        assert world.create_character(name, location="hall")["name"] == name
+
+
+def test_names_that_look_alike_are_one_name(world: World) -> None:
+    cop = world.create_character("Cop", location="hall")
+    for name in ("\u0421\u043e\u0440", "\uff23\uff4f\uff50", "COP"):  # Cyrillic, full width, capitals
+        with pytest.raises(NameTaken):
+            world.create_character(name, location="hall")
+        assert world.named(name)["_id"] == cop["_id"]
+    oneil = world.create_character("O'Neil-Roe", location="hall")
+    for name in ("O\u2019Neil-Roe", "O`Neil\u2010Roe", "O'\u0274eil\u2011Roe", "O'N\u212eil-Roe"):
+        with pytest.raises(NameTaken):
+            world.create_character(name, location="hall")
+        assert world.named(name)["_id"] == oneil["_id"]
+    assert world.create_character("\uff21da  B", location="hall")["name"] == "Ada  B"
+    with pytest.raises(NameTaken):
+        world.create_character("Ada B", location="hall")
+
+
+def test_a_character_named_by_an_older_version_keeps_its_name(world: World, game_db: Db) -> None:
+    boris = world.create_character("\u0411\u043e\u0440", location="hall")
+    game_db["game.names"].delete_many({"character_id": boris["_id"]})
+    game_db["game.names"].insert_one({"_id": boris["name"].casefold(), "character_id": boris["_id"]})
+    assert world.named("\u0411\u041e\u0420")["_id"] == boris["_id"]
+    assert list(find_problems(game_db)) == []
+
+
+def test_no_document_has_a_count_of_checks(world: World, game_db: Db) -> None:
+    """They are returned as they are stored; every action changes each document that it checks."""
+    world.create_character("Mo", id="mo", location="hall", kind="shopkeeper")
+    world.create_item("bag", id="bag", kind="container", location="hall", price=5)
+    world.create_item("coin", id="coin", location="hall", qty=5)
+    world.create_item("hat", id="hat", kind="armor", region="head", character="ann")
+    world.pick_up("ann", "coin")
+    world.pick_up("ann", "bag")
+    world.put_in("ann", "bag", "coin")
+    world.take_out("ann", "bag", "coin", 1)
+    world.wear("ann", "hat")
+    world.remove("ann", "hat")
+    world.give("ann", "bob", "hat")
+    world.say("bob", "thanks")
+    world.adjust("bob", health=0)
+    world.set_exits("hall", {"n": "yard"})
+    world.move("bob", "n")
+    assert "txn" not in str(everything(game_db))

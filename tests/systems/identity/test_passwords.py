@@ -15,10 +15,10 @@ PASSWORD = "correct horse battery"
 
 def test_only_an_argon2_hash_is_stored_and_not_with_the_person(people: People, ready: Db) -> None:
     ada = people.sign_up("ada", PASSWORD)
-    stored = ready["logins"].find_one() or {}
+    stored = ready["identity.logins"].find_one() or {}
     assert stored["password"].startswith("$argon2id$")
     assert ",p=1$" in stored["password"], "a flood of sign-ups is to take one core, not all"
-    assert "password" not in str(ada) + str(ready["people"].find_one())
+    assert "password" not in str(ada) + str(ready["identity.people"].find_one())
     everything = str([list(ready[name].find()) for name in ready.list_collection_names()])
     assert PASSWORD not in everything
 
@@ -50,7 +50,7 @@ class Counting(PasswordHasher):
 def test_an_old_hash_is_replaced_at_sign_in(people: People, ready: Db) -> None:
     people.sign_up("ada", PASSWORD)
     weak = PasswordHasher(time_cost=1, memory_cost=1024).hash(PASSWORD)
-    ready["logins"].update_one({}, {"$set": {"password": weak}})
+    ready["identity.logins"].update_one({}, {"$set": {"password": weak}})
     assert people.sign_in("ada", PASSWORD)
-    assert (ready["logins"].find_one() or {})["password"] != weak
+    assert (ready["identity.logins"].find_one() or {})["password"] != weak
     assert people.sign_in("ada", PASSWORD)

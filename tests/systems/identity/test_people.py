@@ -29,7 +29,6 @@ from squinney.identity import (
 )
 from squinney.mongo.problems import SnapshotTooOld
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import Mode, Transactions
 
 PASSWORD = "correct horse battery"
 pytestmark = pytest.mark.usefixtures("quick_passwords")
@@ -52,7 +51,7 @@ def test_a_login_is_given_once_even_in_a_race(people: People, ready: Db) -> None
     with ThreadPoolExecutor(6) as pool:
         made = [person_id for person_id in pool.map(attempt, range(6)) if person_id]
     assert len(made) == 1
-    assert ready["people"].count_documents({}) == 1
+    assert ready["identity.people"].count_documents({}) == 1
     assert list(find_problems(ready)) == []
 
 
@@ -80,7 +79,7 @@ def test_bad_input_is_refused_with_its_field(people: People, ready: Db, wrong: d
     with pytest.raises(Invalid) as caught:
         people.sign_up(**{"login": "ada", "password": PASSWORD, **wrong})
     assert caught.value.details["field"] == next(iter(wrong))
-    assert ready["people"].count_documents({}) == ready["logins"].count_documents({}) == 0
+    assert ready["identity.people"].count_documents({}) == ready["identity.logins"].count_documents({}) == 0
 
 
 def test_a_wrong_login_and_a_wrong_password_give_the_same_error(people: People) -> None:
@@ -95,7 +94,7 @@ def test_a_wrong_login_and_a_wrong_password_give_the_same_error(people: People) 
 
 def test_guessing_a_password_is_stopped(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     people.sign_up("ada", PASSWORD)
-    monkeypatch.setattr(people._by_login, "_most", 3)
+    monkeypatch.setattr(people._by_login, "_limit", 3)
 
     def guess(number: int) -> type[SquinneyError]:
         with pytest.raises(SquinneyError) as caught:
@@ -112,7 +111,7 @@ def test_guessing_a_password_is_stopped(people: People, monkeypatch: pytest.Monk
 
 def test_an_address_that_tries_many_logins_is_stopped(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     people.sign_up("ada", PASSWORD)
-    monkeypatch.setattr(people._by_address, "_most", 2)
+    monkeypatch.setattr(people._by_address, "_limit", 2)
     for login in ("ben", "cid"):
         with pytest.raises(SignInRefused):
             people.sign_in(login, "wrong password", address="192.0.2.1")
@@ -142,7 +141,7 @@ def _guess(people: People, address: str) -> type[SquinneyError]:
 def test_a_successful_sign_in_is_not_counted(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     people.sign_up("ada", PASSWORD)
     monkeypatch.setattr(passwords, "matches", lambda stored, password: password == PASSWORD)
-    monkeypatch.setattr(people._by_address, "_most", 3)
+    monkeypatch.setattr(people._by_address, "_limit", 3)
     for _ in range(10):
         assert people.sign_in("ada", PASSWORD, address="192.0.2.1")
     assert [_guess(people, "192.0.2.1") for _ in range(4)] == [SignInRefused] * 3 + [TooManyTries]
@@ -156,7 +155,7 @@ def test_an_ipv6_network_counts_as_one_address(people: People, monkeypatch: pyte
 
 
 def test_signing_up_from_one_address_is_stopped(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(people._sign_ups, "_most", 1)
+    monkeypatch.setattr(people._sign_ups, "_limit", 1)
     assert people.sign_up("ada", PASSWORD, address="192.0.2.1")
     with pytest.raises(TooManyTries):
         people.sign_up("ben", PASSWORD, address="192.0.2.1")
@@ -165,7 +164,7 @@ def test_signing_up_from_one_address_is_stopped(people: People, monkeypatch: pyt
 
 def test_signing_in_resets_the_count(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     people.sign_up("ada", PASSWORD)
-    monkeypatch.setattr(people._by_login, "_most", 2)
+    monkeypatch.setattr(people._by_login, "_limit", 2)
     for _ in range(3):
         with pytest.raises(SignInRefused):
             people.sign_in("ada", "wrong password")
@@ -216,8 +215,8 @@ def test_a_session_gets_the_credential_of_the_checked_password(
     assert sessions.person(sessions.start(people.sign_in("ada", PASSWORD))) is None
 
 
-def test_a_password_set_in_two_phase_mode_returns_no_markers(ready: Db, sessions: Sessions) -> None:
-    people = People(ready, transactions=Transactions(ready, "two-phase"))
+def test_people_are_returned_without_the_count_of_checks(ready: Db, sessions: Sessions) -> None:
+    people = People(ready)
     ada = people.set_password(people.sign_up("ada", PASSWORD)["_id"], "another password")
     found = [people.get(ada["_id"]), people.all().items[0], people.set_role(ada["_id"], "member")]
     assert found == [ada, ada, ada]
@@ -238,14 +237,14 @@ def test_rehashing_does_not_restore_an_old_password(people: People, ready: Db, m
 
 
 def test_the_whole_password_is_compared(people: People) -> None:
-    people.sign_up("ada", "x" * passwords.LONGEST)
+    people.sign_up("ada", "x" * passwords.MAX_LENGTH)
     with pytest.raises(SignInRefused):
-        people.sign_in("ada", "x" * passwords.LONGEST + "y")
+        people.sign_in("ada", "x" * passwords.MAX_LENGTH + "y")
 
 
 def test_a_password_without_a_login_is_refused(people: People, ready: Db) -> None:
     ada = people.sign_up("ada", PASSWORD)
-    ready["logins"].delete_one({"_id": "ada"})
+    ready["identity.logins"].delete_one({"_id": "ada"})
     with pytest.raises(UnknownPerson):
         people.set_password(ada["_id"], "another password")
 
@@ -267,7 +266,7 @@ def test_the_first_admins_link_works_once(invitations: Invitations, people: Peop
     token, printed_before = invitations.first_admin(), invitations.first_admin()
     assert token
     assert printed_before
-    assert token not in str(list(ready["invitations"].find()))
+    assert token not in str(list(ready["identity.invitations"].find()))
     assert invitations.role_of(token) == "admin"
 
     def accept(number: int) -> Any:
@@ -278,7 +277,7 @@ def test_the_first_admins_link_works_once(invitations: Invitations, people: Peop
 
     with ThreadPoolExecutor(4) as pool:
         assert [role for role in pool.map(accept, range(4)) if role] == ["admin"]
-    assert ready["people"].count_documents({}) == 1
+    assert ready["identity.people"].count_documents({}) == 1
     assert invitations.first_admin() is None
     with pytest.raises(NotFound):
         invitations.accept(printed_before, "late", PASSWORD)
@@ -287,20 +286,17 @@ def test_the_first_admins_link_works_once(invitations: Invitations, people: Peop
 
 
 def test_of_concurrent_links_for_the_first_admin_one_succeeds(ready: Db) -> None:
-    modes: list[Mode] = ["native", "two-phase"]
-    for mode in modes:
-        ready["people"].delete_many({})
-        invitations = Invitations(ready, transactions=Transactions(ready, mode))
-        tokens = [invitations.first_admin() or "" for _ in range(3)]
+    invitations = Invitations(ready)
+    tokens = [invitations.first_admin() or "" for _ in range(3)]
 
-        def accept(number: int, mode: Any = mode, invitations: Any = invitations, tokens: Any = tokens) -> bool:
-            try:
-                return bool(invitations.accept(tokens[number], f"{mode}-{number}", PASSWORD))
-            except NotFound:
-                return False
+    def accept(number: int) -> bool:
+        try:
+            return bool(invitations.accept(tokens[number], f"admin-{number}", PASSWORD))
+        except NotFound:
+            return False
 
-        assert sum(at_once(3, accept)) == 1
-        assert ready["people"].count_documents({"role": "admin"}) == 1
+    assert sum(at_once(3, accept)) == 1
+    assert ready["identity.people"].count_documents({"role": "admin"}) == 1
 
 
 def test_a_link_expires_and_survives_a_taken_login(ready: Db, people: People, clock: Any) -> None:
@@ -325,11 +321,11 @@ def test_a_link_can_be_used_once(ready: Db) -> None:
 
 def test_problems_are_found_and_repaired(people: People, ready: Db) -> None:
     ada, ben = people.sign_up("ada", PASSWORD), people.sign_up("ben", PASSWORD)
-    ready["people"].delete_one({"_id": ada["_id"]})
-    ready["logins"].delete_one({"_id": "ben"})
+    ready["identity.people"].delete_one({"_id": ada["_id"]})
+    ready["identity.logins"].delete_one({"_id": "ben"})
     found = {problem.code: problem for problem in find_problems(ready)}
     assert found.keys() == {"login-without-person", "person-without-login"}
-    assert found["person-without-login"].documents == {"people": ben["_id"]}
+    assert found["person-without-login"].documents == {"identity.people": ben["_id"]}
     assert "argon2" not in str(found)
     assert repair(ready) == {"logins removed": 1}
     assert [problem.code for problem in find_problems(ready)] == ["person-without-login"]
@@ -337,13 +333,13 @@ def test_problems_are_found_and_repaired(people: People, ready: Db) -> None:
 
 def test_a_reassigned_login_is_not_removed(people: People, ready: Db, mongod: Any) -> None:
     people.sign_up("ada", PASSWORD)
-    ready["people"].delete_many({})
+    ready["identity.people"].delete_many({})
 
     def give_anew() -> None:
-        ready["logins"].delete_one({"_id": "ada"})
+        ready["identity.logins"].delete_one({"_id": "ada"})
         people.sign_up("ada", PASSWORD)
 
-    with meanwhile(mongod, ready, give_anew, "delete", "logins") as db:
+    with meanwhile(mongod, ready, give_anew, "delete", "identity.logins") as db:
         assert not repair(db)
     assert people.by_login("ada")
 
@@ -351,8 +347,8 @@ def test_a_reassigned_login_is_not_removed(people: People, ready: Db, mongod: An
 def test_a_credential_that_differs_from_the_logins_is_repaired(people: People, sessions: Sessions, ready: Db) -> None:
     ada = people.set_password(people.sign_up("ada", PASSWORD)["_id"], "another password")
     ben = people.sign_up("ben", PASSWORD)
-    ready["people"].update_one({"_id": ada["_id"]}, {"$unset": {"credential_id": ""}})
-    ready["people"].update_one({"_id": ben["_id"]}, {"$set": {"credential_id": "some other"}})
+    ready["identity.people"].update_one({"_id": ada["_id"]}, {"$unset": {"credential_id": ""}})
+    ready["identity.people"].update_one({"_id": ben["_id"]}, {"$set": {"credential_id": "some other"}})
     assert [problem.code for problem in find_problems(ready)] == ["other-credential"] * 2
     assert repair(ready) == {"credentials set": 2}
     assert list(find_problems(ready)) == []
@@ -367,7 +363,7 @@ def test_a_client_with_naive_times_works(ready: Db, mongod: Any) -> None:
         ada = people.sign_up("ada", PASSWORD)
         assert sessions.person(sessions.start(ada)) == people.sign_in("ada", PASSWORD, address="192.0.2.1") == ada
         assert keys.find(keys.create("shop", ["ledger:read"], expires_at=utcnow() + timedelta(days=1))[1])
-        people._by_login._most = 0
+        people._by_login._limit = 0
         with pytest.raises(TooManyTries):
             people.sign_in("ada", PASSWORD)
 

@@ -22,7 +22,7 @@ def test_a_session_names_its_person_until_it_ends(people: People, sessions: Sess
     ada = people.sign_up("ada", PASSWORD)
     token = sessions.start(ada)
     assert (sessions.person(token) or {})["_id"] == ada["_id"]
-    assert token not in str(list(ready["sessions"].find())), "only its digest is stored"
+    assert token not in str(list(ready["identity.sessions"].find())), "only its digest is stored"
     sessions.end(token)
     assert sessions.person(token) is None
     for nonsense in ("", "x", "x" * 5000, "\0", "\ud800"):
@@ -75,7 +75,7 @@ def test_a_key_is_found_by_its_secret(keys: Keys, ready: Db) -> None:
     found = keys.find(shown)
     assert found["scopes"] == ["commerce:write", "ledger:read"]
     assert "digest" not in found
-    stored = ready["api_keys"].find_one() or {}
+    stored = ready["identity.keys"].find_one() or {}
     assert shown.split("_", 2)[2] not in str(stored)
     assert stored["used_at"]
     assert "digest" not in str(keys.all().items)

@@ -1,4 +1,4 @@
-"""A ledger in each transaction mode."""
+"""A ledger on a database of its own."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ from tests.plugins.shelf import Prepared
 from squinney import transactions
 from squinney.ledger import COLLECTIONS, Accounts
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode, Transactions
-
-
-@pytest.fixture(params=["native", "two-phase"])
-def mode(request: pytest.FixtureRequest) -> Mode:
-    """Run every test that uses this fixture in both modes."""
-    return request.param
+from squinney.transactions import Transactions
 
 
 @pytest.fixture
@@ -24,6 +18,6 @@ def ledger_db(prepared: Prepared) -> Db:
 
 
 @pytest.fixture
-def accounts(ledger_db: Db, mode: Mode) -> Accounts:
-    """Return the ledger, with short deadlines."""
-    return Accounts(ledger_db, transactions=Transactions(ledger_db, mode, timeout_seconds=10))
+def accounts(ledger_db: Db) -> Accounts:
+    """Return the ledger, with a short time limit."""
+    return Accounts(ledger_db, transactions=Transactions(ledger_db, timeout_seconds=10))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.patterns.interrupt import held_client, meanwhile
+from tests.patterns.interrupt import meanwhile
 
 from squinney.errors import SquinneyError
 from squinney.ledger import Accounts, repair
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
-from squinney.transactions import UNLOCKED, Busy, Transactions
 
 CLOSED = {"closed_at": datetime(2026, 1, 1, tzinfo=UTC)}
 DOLLARS = {"currency": "USD"}
@@ -32,53 +30,17 @@ def test_each_guard_of_a_transfer_works_on_its_own(
 ) -> None:
     """The first transfer fills the cache, so that only the guards can notice the change of an account."""
     accounts.transfer(*two, 1)
-    ledger_db["accounts"].update_one({"_id": two[side]}, {"$set": change}, bypass_document_validation=True)
+    ledger_db["ledger.accounts"].update_one({"_id": two[side]}, {"$set": change}, bypass_document_validation=True)
     with pytest.raises(SquinneyError):
         accounts.transfer(*two, 1)
     assert [accounts.get(account_id)["balance"] for account_id in two] == [99, 101]
 
 
-def test_an_account_cannot_be_closed_during_a_transfer(ledger_db: Db, two: Any, mongod: Embedded) -> None:
-    """The transfer may still be undone, which returns the money."""
-    kept = ledger_db["accounts"]
-
-    def is_taken() -> bool:
-        return bool(kept.find_one({"_id": two[0], "balance": 0}) and not kept.find_one({"_id": two[0], **UNLOCKED}))
-
-    with held_client(mongod, ledger_db, is_taken) as (slow, stall), ThreadPoolExecutor(1) as pool:
-        running = pool.submit(Accounts(slow, transactions=Transactions(slow, "two-phase")).transfer, *two, 100)
-        assert stall.asleep.wait(20)
-        with pytest.raises(Busy):
-            Accounts(ledger_db).close(two[0])
-        stall.awake.set()
-        running.result()
-
-
 def test_repair_does_not_overwrite_a_changed_balance(ledger_db: Db, two: Any, mongod: Embedded) -> None:
     accounts = Accounts(ledger_db)
-    ledger_db["accounts"].update_one({"_id": two[0]}, {"$inc": {"balance": 5}})
-    with meanwhile(mongod, ledger_db, lambda: accounts.transfer(*two, 30), "update", "accounts") as db:
+    ledger_db["ledger.accounts"].update_one({"_id": two[0]}, {"$inc": {"balance": 5}})
+    with meanwhile(mongod, ledger_db, lambda: accounts.transfer(*two, 30), "update", "ledger.accounts") as db:
         assert not repair(db)
     assert accounts.get(two[0])["balance"] == 75, "100 would be money out of nothing"
     assert repair(ledger_db) == {"balances set": 1}
     assert accounts.get(two[0])["balance"] == 70
-
-
-def test_repair_sets_no_balance_during_a_transfer(ledger_db: Db, two: Any, mongod: Embedded) -> None:
-    """A run locks its documents until it is decided."""
-    ledger_db["accounts"].update_one({"_id": two[1]}, {"$inc": {"balance": 5}})
-
-    def is_held() -> bool:
-        return not ledger_db["accounts"].find_one({"_id": two[1], **UNLOCKED})
-
-    with held_client(mongod, ledger_db, is_held) as (slow, stall), ThreadPoolExecutor(1) as pool:
-        transfer = Accounts(slow, transactions=Transactions(slow, "two-phase")).transfer
-
-        def begin() -> None:
-            pool.submit(transfer, *two, 30)
-            assert stall.asleep.wait(20)
-
-        with meanwhile(mongod, ledger_db, begin, "update", "accounts") as db:
-            assert not repair(db)
-        stall.awake.set()
-    assert Accounts(ledger_db).get(two[1])["balance"] == 135

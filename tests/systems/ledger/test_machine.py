@@ -1,22 +1,18 @@
-"""Compares a ledger in both modes with a plain dict under random operations."""
+"""Compares a ledger with a plain dict under random operations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from pymongo.errors import AutoReconnect
 from tests.plugins.shelf import Shelf
 from tests.sizes import IN_FULL, heavy
 
 from squinney import transactions
-from squinney.errors import Unavailable
 from squinney.ledger import (
     COLLECTIONS,
     AccountClosed,
@@ -26,10 +22,8 @@ from squinney.ledger import (
     InsufficientFunds,
     find_problems,
 )
-from squinney.transactions import Busy, KeyReused, Transactions, recovery, two_phase
+from squinney.transactions import KeyReused
 
-LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
-MODES = st.sampled_from(["native", "two-phase"])
 AMOUNTS = st.integers(1, 60)
 
 
@@ -42,23 +36,20 @@ class Ledger(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.db = self.shelf().take([*transactions.COLLECTIONS, *COLLECTIONS])
-        self.ledgers = {
-            mode: Accounts(self.db, transactions=Transactions(self.db, mode)) for mode in ("native", "two-phase")
-        }
+        self.ledger = Accounts(self.db)
         self.balances: dict[str, int] = {}
         self.currencies: dict[str, str] = {}
         self.closed: set[str] = set()
         self.entries: dict[str, list[int]] = {}
         self.keys: dict[str, Any] = {}
-        self.undecided: list[tuple[str, str, int]] = []
 
     def teardown(self) -> None:
         if hasattr(self, "db"):
             self.shelf().put_back(self.db)
 
-    @rule(target=accounts, mode=MODES, currency=st.sampled_from(["EUR", "EUR", "USD"]), opening=st.integers(0, 100))
-    def open(self, mode: str, currency: str, opening: int) -> str:
-        account_id = self.ledgers[mode].open(currency, opening)["_id"]
+    @rule(target=accounts, currency=st.sampled_from(["EUR", "EUR", "USD"]), opening=st.integers(0, 100))
+    def open(self, currency: str, opening: int) -> str:
+        account_id = self.ledger.open(currency, opening)["_id"]
         self.balances[account_id] = opening
         self.currencies[account_id] = currency
         self.entries[account_id] = [opening] if opening else []
@@ -73,20 +64,15 @@ class Ledger(RuleBasedStateMachine):
             return InsufficientFunds
         return AccountClosed if dst in self.closed else None
 
-    def depends_on_undecided(self, src: str, amount: int) -> bool:
-        """Return whether the balance may suffice once undecided transfers end: then a transfer waits, and is `Busy`."""
-        pending = sum(moved for one, other, moved in self.undecided if src in (one, other))
-        return self.balances[src] < amount <= self.balances[src] + pending
-
     def move(self, src: str, dst: str, amount: int) -> None:
         self.balances[src] -= amount
         self.balances[dst] += amount
         self.entries[src].append(-amount)
         self.entries[dst].append(amount)
 
-    @rule(mode=MODES, src=accounts, dst=accounts, amount=AMOUNTS, key=st.sampled_from([None, None, "a", "b", "c"]))
-    def transfer(self, mode: str, src: str, dst: str, amount: int, key: str | None) -> None:
-        if src == dst or self.depends_on_undecided(src, amount):
+    @rule(src=accounts, dst=accounts, amount=AMOUNTS, key=st.sampled_from([None, None, "a", "b", "c"]))
+    def transfer(self, src: str, dst: str, amount: int, key: str | None) -> None:
+        if src == dst:
             return
         known = self.keys.get(key) if key else None
         refusal = KeyReused if known and known != (src, dst, amount) else None
@@ -94,61 +80,32 @@ class Ledger(RuleBasedStateMachine):
             refusal = self.expected_refusal(src, dst, amount)
         if refusal:
             with pytest.raises(refusal):
-                self.ledgers[mode].transfer(src, dst, amount, key=key)
+                self.ledger.transfer(src, dst, amount, key=key)
             return
-        self.ledgers[mode].transfer(src, dst, amount, key=key)
+        self.ledger.transfer(src, dst, amount, key=key)
         if not known:
             self.move(src, dst, amount)
         if key:
             self.keys[key] = (src, dst, amount)
 
-    @rule(src=accounts, dst=accounts, amount=AMOUNTS)
-    def transfer_that_dies_after_its_decision(self, src: str, dst: str, amount: int) -> None:
-        if src == dst or self.expected_refusal(src, dst, amount):
-            return
-        with patch.object(recovery, "finish", side_effect=AutoReconnect):
-            self.ledgers["two-phase"].transfer(src, dst, amount)
-        self.recover()
-        self.move(src, dst, amount)
-
-    @rule(src=accounts, dst=accounts, amount=AMOUNTS)
-    def transfer_that_dies_before_its_decision(self, src: str, dst: str, amount: int) -> None:
-        """The taken amount is missing until `recover()`, and neither account can be closed; nothing else may change."""
-        if src == dst or self.expected_refusal(src, dst, amount):
-            return
-        with patch.object(two_phase, "_flip", side_effect=AutoReconnect), pytest.raises(Unavailable):
-            self.ledgers["two-phase"].transfer(src, dst, amount)
-        self.balances[src] -= amount
-        self.undecided.append((src, dst, amount))
-
-    @rule()
-    def recover(self) -> None:
-        unfinished = {"state": {"$ne": "done"}}
-        self.db["transactions"].update_many(unfinished, {"$set": {"deadline": LONG_AGO, "due_at": LONG_AGO}})
-        Transactions(self.db).recover()
-        for src, _, amount in self.undecided:
-            self.balances[src] += amount
-        self.undecided = []
-
-    @rule(mode=MODES, account_id=accounts)
-    def close(self, mode: str, account_id: str) -> None:
+    @rule(account_id=accounts)
+    def close(self, account_id: str) -> None:
         if account_id in self.closed:
             refusal: Any = AccountClosed
         else:
-            in_doubt = any(account_id in (src, dst) for src, dst, _ in self.undecided)
-            refusal = Busy if in_doubt else AccountNotEmpty if self.balances[account_id] else None
+            refusal = AccountNotEmpty if self.balances[account_id] else None
         if refusal:
             with pytest.raises(refusal):
-                self.ledgers[mode].close(account_id)
+                self.ledger.close(account_id)
         else:
-            self.ledgers[mode].close(account_id)
+            self.ledger.close(account_id)
             self.closed.add(account_id)
 
     @invariant()
     def they_agree(self) -> None:
         if not hasattr(self, "db"):
             return
-        reader = self.ledgers["native"]
+        reader = self.ledger
         stored = {account["_id"]: account["balance"] for account in reader.all(limit=200).items}
         assert stored == self.balances
         assert list(find_problems(self.db)) == []

@@ -17,8 +17,7 @@ from squinney.ledger import accounts as accounts_module
 from squinney.mongo import schema
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
-from squinney.testing.commands import watched
-from squinney.transactions import Transactions, recovery, two_phase
+from squinney.testing.server_commands import watched
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -26,7 +25,7 @@ LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make parts very small, so that they end everywhere."""
-    for name in ("ACCOUNTS_A_PART", "ENTRIES_A_PART", "MOST_AT_ONCE"):
+    for name in ("ACCOUNTS_A_PART", "ENTRIES_A_PART", "MAX_AT_ONCE"):
         monkeypatch.setattr(sys.modules["squinney.ledger.repair"], name, 1)
 
 
@@ -54,24 +53,24 @@ def test_a_sound_ledger_has_no_problems(ledger_db: Db, two: Any) -> None:
 
 
 def test_a_wrong_balance_follows_the_entries(ledger_db: Db, two: Any) -> None:
-    spoil(ledger_db, "accounts", {"_id": two[0]}, {"$set": {"balance": 999}})
+    spoil(ledger_db, "ledger.accounts", {"_id": two[0]}, {"$set": {"balance": 999}})
     found = list(find_problems(ledger_db))
     assert [(problem.code, problem.repairable) for problem in found] == [("wrong-balance", True)]
-    assert found[0].documents == {"accounts": two[0]}
+    assert found[0].documents == {"ledger.accounts": two[0]}
     assert repair(ledger_db) == {"balances set": 1}
     assert codes(ledger_db) == []
     assert Accounts(ledger_db).get(two[0])["balance"] == 800
 
 
 def test_a_negative_balance_is_reported(ledger_db: Db, two: Any) -> None:
-    spoil(ledger_db, "accounts", {"_id": two[0]}, {"$set": {"balance": -5}})
+    spoil(ledger_db, "ledger.accounts", {"_id": two[0]}, {"$set": {"balance": -5}})
     assert codes(ledger_db) == ["negative-balance", "wrong-balance"]
     repair(ledger_db)
     assert codes(ledger_db) == []
 
 
 def test_a_negative_sum_of_entries_is_left_to_a_person(ledger_db: Db, two: Any) -> None:
-    ledger_db["entries"].update_one({"account_id": two[0], "amount": -200}, {"$set": {"amount": -2_000}})
+    ledger_db["ledger.entries"].update_one({"account_id": two[0], "amount": -200}, {"$set": {"amount": -2_000}})
     found = {problem.code: problem.repairable for problem in find_problems(ledger_db)}
     assert found == {"wrong-balance": False, "unbalanced-transfer": False}
     assert not repair(ledger_db)
@@ -80,87 +79,37 @@ def test_a_negative_sum_of_entries_is_left_to_a_person(ledger_db: Db, two: Any) 
 
 def test_a_negative_opening_is_left_to_a_person(ledger_db: Db, two: Any) -> None:
     """All transfers of the account have both entries."""
-    ledger_db["entries"].update_one({"_id": f"{two[0]}-opening"}, {"$set": {"amount": -2_000}})
+    ledger_db["ledger.entries"].update_one({"_id": f"{two[0]}-opening"}, {"$set": {"amount": -2_000}})
     assert [(problem.code, problem.repairable) for problem in find_problems(ledger_db)] == [("wrong-balance", False)]
     assert not repair(ledger_db)
 
 
 def test_an_account_closed_with_money_is_reported(ledger_db: Db, two: Any) -> None:
-    ledger_db["accounts"].update_one({"_id": two[0]}, {"$set": {"closed_at": datetime.now(UTC)}})
+    ledger_db["ledger.accounts"].update_one({"_id": two[0]}, {"$set": {"closed_at": datetime.now(UTC)}})
     found = list(find_problems(ledger_db))
     assert [(problem.code, problem.repairable) for problem in found] == [("closed-with-money", False)]
 
 
 def test_a_transfer_with_one_line_is_reported(ledger_db: Db, two: Any) -> None:
-    ledger_db["entries"].delete_one({"account_id": two[1], "amount": 200})
+    ledger_db["ledger.entries"].delete_one({"account_id": two[1], "amount": 200})
     assert codes(ledger_db) == ["unbalanced-transfer", "wrong-balance"]
 
 
-@pytest.mark.parametrize("field", ["txns", "txn_lock"])
-def test_a_marker_without_a_transaction_is_dropped(ledger_db: Db, two: Any, field: str) -> None:
-    txn = ObjectId()
-    ledger_db["accounts"].update_one({"_id": two[0]}, {"$set": {field: [txn] if field == "txns" else txn}})
-    found = list(find_problems(ledger_db))
-    assert [(problem.code, problem.repairable) for problem in found] == [("orphan-marker", True)]
-    assert repair(ledger_db) == {"markers dropped": 1}
-    assert codes(ledger_db) == []
-    Accounts(ledger_db).transfer(*two, 1)
-
-
-@pytest.mark.parametrize("collection", ["accounts", "entries"])
-def test_a_stub_without_a_transaction_is_removed(ledger_db: Db, two: Any, collection: str) -> None:
-    """The stub occupies its id, and must not become visible as an account."""
-    txn = ObjectId()
-    stub = dict(ledger_db[collection].find_one({})) | {"_id": "stub", "txn_stub": txn, "txn_lock": txn}
-    ledger_db[collection].insert_one(stub)
-    found = list(find_problems(ledger_db))
-    assert [(problem.code, problem.repairable) for problem in found] == [("orphan-stub", True)]
-    assert repair(ledger_db) == {"stubs removed": 1}
-    assert codes(ledger_db) == []
-    assert ledger_db[collection].find_one({"_id": "stub"}) is None
-
-
-@pytest.mark.parametrize("interrupted", ["_flip", "finish"])
-def test_a_stuck_transfer_is_settled(
-    ledger_db: Db, two: Any, interrupted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    accounts = Accounts(ledger_db, transactions=Transactions(ledger_db, "two-phase"))
-    with monkeypatch.context() as patch:
-        patch.setattr(recovery if interrupted == "finish" else two_phase, interrupted, lambda *args: None)
-        patch.setattr(recovery, "finish", lambda *args: None)
-        accounts.transfer(*two, 100)
-    assert codes(ledger_db) == []
-    ledger_db["transactions"].update_many({}, {"$set": {"deadline": LONG_AGO, "due_at": LONG_AGO}})
-    assert codes(ledger_db) == ["stuck-transaction"]
-    assert repair(ledger_db)["rolled back" if interrupted == "_flip" else "finished"] == 1
-    assert codes(ledger_db) == []
-    assert accounts.get(two[0])["balance"] == (800 if interrupted == "_flip" else 700)
-
-
-def test_a_transfer_half_finished_is_no_problem(ledger_db: Db, two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its two entries become visible one after the other."""
-    accounts = Accounts(ledger_db, transactions=Transactions(ledger_db, "two-phase"))
-    monkeypatch.setattr(recovery, "finish", lambda *args: None)
-    accounts.transfer(*two, 100)
-    ledger_db["entries"].update_one(
-        {"account_id": two[0], "txn_stub": {"$ne": None}}, {"$unset": {"txn_stub": "", "txn_lock": ""}}
-    )
-    assert codes(ledger_db) == []
-
-
 def test_a_missing_account_is_reported(ledger_db: Db, two: Any) -> None:
-    ledger_db["accounts"].delete_one({"_id": two[0]})
+    ledger_db["ledger.accounts"].delete_one({"_id": two[0]})
     found = list(find_problems(ledger_db))
     assert [(problem.code, problem.repairable) for problem in found] == [("missing-account", False)]
-    assert found[0].documents == {"accounts": two[0]}
+    assert found[0].documents == {"ledger.accounts": two[0]}
     assert not repair(ledger_db)
 
 
 @pytest.mark.parametrize("ids", [("0", "1"), ("zza", "zzb"), (ObjectId("0" * 24), ObjectId("f" * 24)), (7, 8)])
 def test_superfluous_entries_are_reported_in_every_part(ledger_db: Db, two: Any, ids: Any, small: None) -> None:
     """This includes two entries that add up to zero, in addition to those of the transfer."""
-    copy = dict(ledger_db["entries"].find_one({"account_id": two[1], "amount": 200}))
-    ledger_db["entries"].insert_many([{**copy, "_id": ids[0], "amount": 5}, {**copy, "_id": ids[1], "amount": -5}])
+    copy = dict(ledger_db["ledger.entries"].find_one({"account_id": two[1], "amount": 200}))
+    ledger_db["ledger.entries"].insert_many(
+        [{**copy, "_id": ids[0], "amount": 5}, {**copy, "_id": ids[1], "amount": -5}]
+    )
     assert set(codes(ledger_db)) == {"unbalanced-transfer"}
     assert not repair(ledger_db)
 
@@ -175,9 +124,9 @@ def test_parts_are_consistent_and_cover_everything(ledger_db: Db, mongod: Embedd
     moments = [sent["readConcern"] for name, sent in commands.sent if name == "aggregate"]
     assert {moment["level"] for moment in moments} == {"snapshot"}
     assert not any("atClusterTime" in moment for moment in moments)  # none is bound to another's
-    ledger_db["accounts"].update_many({"_id": {"$in": ids[1:4]}}, {"$inc": {"balance": 1}})
-    lost = ledger_db["entries"].find_one_and_delete({"account_id": ids[1], "amount": -10})
-    ledger_db["accounts"].delete_one({"_id": ids[5]})
+    ledger_db["ledger.accounts"].update_many({"_id": {"$in": ids[1:4]}}, {"$inc": {"balance": 1}})
+    lost = ledger_db["ledger.entries"].find_one_and_delete({"account_id": ids[1], "amount": -10})
+    ledger_db["ledger.accounts"].delete_one({"_id": ids[5]})
     found = sorted(
         (problem.code, *problem.documents.values(), problem.repairable) for problem in find_problems(ledger_db)
     )
@@ -194,10 +143,10 @@ def test_parts_are_consistent_and_cover_everything(ledger_db: Db, mongod: Embedd
 def test_accounts_too_large_for_one_snapshot_are_read_one_by_one(own_db: Db, failing: Any) -> None:
     schema.apply(own_db, [*transactions.COLLECTIONS, *COLLECTIONS])
     ids = [Accounts(own_db).open("EUR", 1_000)["_id"] for _ in range(3)]
-    own_db["accounts"].update_many({}, {"$inc": {"balance": 1}})
-    too_old = {"errorCode": 239, "namespace": f"{own_db.name}.accounts"}
+    own_db["ledger.accounts"].update_many({}, {"$inc": {"balance": 1}})
+    too_old = {"errorCode": 239, "namespace": f"{own_db.name}.ledger.accounts"}
     with failing(["aggregate"], mode={"times": 1}, **too_old):
-        assert [problem.documents["accounts"] for problem in find_problems(own_db)] == ids
+        assert [problem.documents["ledger.accounts"] for problem in find_problems(own_db)] == ids
     with failing(["aggregate"], mode={"times": 2}, **too_old), pytest.raises(Unavailable, match=ids[0]):
         list(find_problems(own_db))
 
@@ -211,13 +160,13 @@ def test_repair_compares_balances_and_entries_of_one_snapshot(ledger_db: Db, two
 
 
 def test_repair_during_transfers_changes_nothing(ledger_db: Db) -> None:
-    ledgers = [Accounts(ledger_db, transactions=Transactions(ledger_db, mode)) for mode in ("native", "two-phase")]
-    ids = [ledgers[0].open("EUR", 1_000)["_id"] for _ in range(4)]
+    accounts = Accounts(ledger_db)
+    ids = [accounts.open("EUR", 1_000)["_id"] for _ in range(4)]
 
     def to_and_fro(number: int) -> None:
         for _ in range(15):
-            ledgers[number % 2].transfer(ids[number % 4], ids[(number + 1) % 4], 10)
-            ledgers[number % 2].transfer(ids[(number + 1) % 4], ids[number % 4], 10)
+            accounts.transfer(ids[number % 4], ids[(number + 1) % 4], 10)
+            accounts.transfer(ids[(number + 1) % 4], ids[number % 4], 10)
 
     seen: list[Any] = []
     with ThreadPoolExecutor(4) as pool:
@@ -228,7 +177,7 @@ def test_repair_during_transfers_changes_nothing(ledger_db: Db) -> None:
         for one in work:
             one.result()
     assert seen == []
-    assert ledgers[0].total("EUR") == 4_000
+    assert accounts.total("EUR") == 4_000
     assert codes(ledger_db) == []
 
 

@@ -118,7 +118,7 @@ class Model:
 
     def delete_comments_by(self, erased: str) -> None:
         for post in self.posts:
-            post.comments = [one for one in post.comments if one[1] != erased]
+            post.comments = [comment for comment in post.comments if comment[1] != erased]
 
     def notify(self, reader: str, kind: str, by: str, post: Written, at: int) -> None:
         if self.is_visible(reader, by) and (reader, by) not in self.mutes and self.may_see(reader, post):

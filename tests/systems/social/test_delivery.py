@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import patch
 
@@ -18,9 +19,9 @@ from tests.systems.social.conftest import Ticking
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.social import Network, find_problems
-from squinney.social.jobs import sweep_entries
-from squinney.social.tasks import delivery
-from squinney.testing.commands import watched
+from squinney.social.jobs import remove_outdated_entries
+from squinney.social.news import delivery
+from squinney.testing.server_commands import watched
 
 PUBLIC = ["*public*"]
 
@@ -45,10 +46,12 @@ def test_killed_workers_lose_and_duplicate_nothing(social_db: Db, mongod: Embedd
     size, batch, kills = (100_000, 2_000, 10) if IN_FULL else (1_000, 50, 1)
     began = time.monotonic()
     readers = crowd(Network(social_db), size)
+    Network(social_db).deliver()  # the new followers catch up: only the post's own delivery brings it to them
     post = write_status(Network(social_db), "ann")
     news = social_db["social.news"]
     for turn in range(1, kills + 1):
-        workers = [_worker(mongod, social_db, batch) for _ in range(2)]
+        enough = size * (turn + 1) // (kills + 2)
+        workers = [_worker(mongod, social_db, batch, enough) for _ in range(2)]
         try:
             while news.estimated_document_count() < size * turn // (kills + 2):
                 assert None in [worker.poll() for worker in workers], "the workers ended by themselves"
@@ -57,10 +60,10 @@ def test_killed_workers_lose_and_duplicate_nothing(social_db: Db, mongod: Embedd
             for worker in workers:
                 worker.kill()
                 worker.wait()
-    before = social_db["tasks"].find_one({"queue": "social"}) or {}
-    assert 0 < before["body"]["delivered"] < size, "the workers were killed in the middle of the delivery"
+    assert social_db["squinney.tasks"].count_documents({"body.do": "deliver"})
+    assert 0 < news.count_documents({}) < size, "the workers were killed in the middle of the delivery"
     until = time.monotonic() + 600
-    while social_db["tasks"].count_documents({"body.do": "deliver"}) and time.monotonic() < until:
+    while social_db["squinney.tasks"].count_documents({"body.do": "deliver"}) and time.monotonic() < until:
         at_once(2, lambda _: Network(social_db, visibility_seconds=1).deliver())
     entries = [entry["_id"] for entry in news.find()]
     assert sorted(entry["u"] for entry in entries) == readers
@@ -68,15 +71,31 @@ def test_killed_workers_lose_and_duplicate_nothing(social_db: Db, mongod: Embedd
     print(f"{size:,} deliveries, {2 * kills} workers killed, {time.monotonic() - began:.0f} s")
 
 
-def _worker(mongod: Embedded, db: Db, batch: int) -> subprocess.Popen[bytes]:
-    """Start a process that delivers without end."""
-    code = (
-        "import sys; from pymongo import MongoClient; from squinney.social import Network; "
-        "from squinney.social.tasks import delivery; delivery.BATCH = int(sys.argv[3]); "
-        "network = Network(MongoClient(sys.argv[1])[sys.argv[2]], visibility_seconds=1)\n"
-        "while True: network.deliver()"
-    )
-    return subprocess.Popen([sys.executable, "-c", code, mongod.uri, db.name, str(batch)])
+WORKER = """
+import sys, time
+from pymongo import MongoClient
+from squinney.social import Network
+from squinney.social.news import delivery
+
+db = MongoClient(sys.argv[1])[sys.argv[2]]
+delivery.BATCH, enough = int(sys.argv[3]), int(sys.argv[4])
+insert = delivery.insert_entries
+
+def insert_until_enough(db, chunks):
+    while db["social.news"].estimated_document_count() >= enough:
+        time.sleep(0.1)
+    insert(db, chunks)
+
+delivery.insert_entries = insert_until_enough
+network = Network(db, visibility_seconds=1)
+while True:
+    network.deliver()
+"""
+
+
+def _worker(mongod: Embedded, db: Db, batch: int, enough: int) -> subprocess.Popen[bytes]:
+    """Start a process that delivers without end, but waits before it delivers more than `enough` entries."""
+    return subprocess.Popen([sys.executable, "-c", WORKER, mongod.uri, db.name, str(batch), str(enough)])
 
 
 def test_a_repeated_delivery_inserts_nothing_twice(social_db: Db) -> None:
@@ -122,12 +141,69 @@ def test_a_large_delivery_does_not_delay_small_ones(social_db: Db) -> None:
 def test_many_posts_are_delivered_with_one_insert_and_one_aggregate(social_db: Db, mongod: Embedded) -> None:
     network = Network(social_db, clock=Ticking())
     list(network.load([(f"r{number}", f"a{number % 4}") for number in range(12)]))
+    network.deliver()
     posts = {author: write_status(network, author) for author in ("a0", "a1", "a2", "a3", "r0")}
     with watched(mongod.uri, social_db.name) as (db, commands):
         assert Network(db).deliver() == {"done": 5}
         assert [commands.names.count(name) for name in ("insert", "aggregate")] == [1, 1]
     for number in range(12):
-        assert [one["id"] for one in network.news(f"r{number}").items] == [posts[f"a{number % 4}"]]
+        assert [item["id"] for item in network.news(f"r{number}").items] == [posts[f"a{number % 4}"]]
+
+
+AUDIENCES = {"public": (PUBLIC, "bob"), "circles": (["*circles*"], "ann"), "named": (["friends"], "ann")}
+
+
+@pytest.mark.parametrize("audience", AUDIENCES)
+@pytest.mark.parametrize("way", ["circle", "load", "another circle"])
+def test_a_post_in_the_millisecond_of_a_follow_reaches_the_new_follower(social_db: Db, audience: str, way: str) -> None:
+    """The post is delivered before the follow is stored. The rule, `news` and another worker agree on it."""
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    network = Network(social_db, clock=lambda: moment)
+    for member in ("ann", "bob", "cid"):
+        network.join(member, user=member)
+    network.circle("ann", "cid", "friends")
+    if way == "another circle":
+        network.circle("ann", "bob", "work")
+    circles, author = AUDIENCES[audience]
+    post = write_status(network, author, circles)
+    network.deliver()
+    if way == "load":
+        assert list(network.load([("ann", "bob")], circle="friends"))
+    else:
+        network.circle("ann", "bob", "friends")
+    network.deliver()
+    reader = "ann" if author == "bob" else "bob"
+    assert [item["id"] for item in network.news(reader).items] == [post]
+    assert network.news(author).items == []
+
+
+def test_a_follow_brings_no_earlier_and_no_hidden_posts(social_db: Db) -> None:
+    clock = Ticking()
+    network = Network(social_db, clock=clock)
+    for member in ("ann", "bob", "cid"):
+        network.join(member, user=member)
+    network.circle("ann", "cid", "friends")
+    network.circle("bob", "cid", "friends")
+    write_status(network, "bob")
+    network.circle("ann", "bob", "work")
+    write_status(network, "bob", ["friends"])
+    write_status(network, "ann", ["friends"])
+    network.deliver()
+    assert social_db["social.news"].count_documents({"_id.u": {"$in": ["ann", "bob"]}}) == 0
+
+
+def test_what_was_undone_meanwhile_brings_nothing(social_db: Db) -> None:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    network = Network(social_db, clock=lambda: moment)
+    for member in ("ann", "bob"):
+        network.join(member, user=member)
+    write_status(network, "bob")
+    network.deliver()
+    network.circle("ann", "bob", "friends")
+    network.block("bob", "ann")  # so that the two still have a relation
+    network.uncircle("ann", "bob", "friends")
+    assert "failed" not in network.deliver()
+    assert social_db["social.news"].count_documents({}) == 0
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 5, 8, 100])
@@ -162,6 +238,7 @@ def test_a_post_that_cannot_be_delivered_does_not_delay_others(social_db: Db) ->
     readers = crowd(network, 2)
     network.join("Bob", user="bob")
     network.circle(readers[0], "bob", "friends")
+    network.deliver()
     broken, post = write_status(network, "bob"), write_status(network, "ann")
     social_db["social.posts"].update_one({"_id": broken}, {"$unset": {"circles": 1}})
     assert network.deliver() == {"failed": 1, "done": 1}
@@ -179,18 +256,18 @@ def test_merged_posts_appear_in_news_like_delivered_ones(social_db: Db) -> None:
     between, merged = write_status(network, "bob"), write_status(network, "ann")
     network.deliver()
     assert social_db["social.news"].count_documents({}) == before + 1, "only the post by bob was delivered"
-    assert [one["id"] for one in network.news(readers[0], limit=2).items] == [merged, between]
+    assert [item["id"] for item in network.news(readers[0], limit=2).items] == [merged, between]
     page = network.news(readers[0], limit=2)
-    assert [one["id"] for one in network.news(readers[0], limit=2, cursor=page.next).items] == [first]
+    assert [item["id"] for item in network.news(readers[0], limit=2, cursor=page.next).items] == [first]
     late = network.join("Late")["id"]
     network.circle(late, "ann", "friends")
     assert network.news(late).items == [], "the posts are older than the follow"
     newest = write_status(network, "ann")
-    assert [one["id"] for one in network.news(late).items] == [newest]
+    assert [item["id"] for item in network.news(late).items] == [newest]
     network.uncircle(late, "ann", "friends")
     assert network.news(late).items == []
     network.delete_post("ann", newest)
-    assert [one["id"] for one in network.news(readers[0]).items] == [merged, between, first]
+    assert [item["id"] for item in network.news(readers[0]).items] == [merged, between, first]
 
 
 def test_an_imported_follower_of_a_merged_author_sees_their_posts(social_db: Db) -> None:
@@ -200,7 +277,7 @@ def test_an_imported_follower_of_a_merged_author_sees_their_posts(social_db: Db)
     network.deliver()
     list(network.load([("late", "ann")]))
     merged = write_status(network, "ann")
-    assert [one["id"] for one in network.news("late").items] == [merged]
+    assert [item["id"] for item in network.news("late").items] == [merged]
 
 
 def test_ids_that_would_have_the_same_handle_are_loaded(social_db: Db) -> None:
@@ -226,10 +303,10 @@ def test_news_with_many_long_merged_posts_can_be_read(social_db: Db) -> None:
         for number in range(21)
     ]
     social_db["social.posts"].insert_many(copies)
-    latest = sorted((one["_id"] for one in copies), reverse=True)
+    latest = sorted((copy["_id"] for copy in copies), reverse=True)
     page = network.news("reader")
-    assert [one["id"] for one in page.items] == latest[:20]
-    assert [one["id"] for one in network.news("reader", cursor=page.next).items] == latest[20:40]
+    assert [item["id"] for item in page.items] == latest[:20]
+    assert [item["id"] for item in network.news("reader", cursor=page.next).items] == latest[20:40]
 
 
 def test_news_stay_in_order_across_midnight_and_the_end_of_a_year(social_db: Db) -> None:
@@ -240,7 +317,7 @@ def test_news_stay_in_order_across_midnight_and_the_end_of_a_year(social_db: Db)
     seen, cursor = [], None
     while True:
         page = network.news(reader, cursor=cursor, limit=4)
-        seen += [one["id"] for one in page.items]
+        seen += [item["id"] for item in page.items]
         if (cursor := page.next) is None:
             break
     assert seen == posts[::-1]
@@ -255,7 +332,7 @@ def test_the_sweep_removes_only_entries_that_can_never_be_shown(social_db: Db) -
     network.delete_post("ann", gone)
     network.uncircle(one, "ann", "following")
     network.block(two, "ann")
-    assert sweep_entries(social_db)["news"] == 4
+    assert remove_outdated_entries(social_db)["news"] == 4
     network.unblock(two, "ann")
     assert [[post["id"] for post in network.news(reader).items] for reader in (one, two, three)] == [[], [kept], [kept]]
 
@@ -277,6 +354,6 @@ def test_loading_a_graph_again_changes_nothing(social_db: Db) -> None:
     pairs = [("1", "2"), ("2", "1"), ("1", "3"), ("1", "2"), ("3", "3")]
     assert sum(network.load(pairs)) == 3
     assert sum(network.load(pairs)) == 0
-    assert {one["id"] for one in network.followers("1").items} == {"2"}
+    assert {item["id"] for item in network.followers("1").items} == {"2"}
     assert network.get("1")["circles"] == [{"name": "following", "count": 2}]
     assert list(find_problems(social_db)) == []

@@ -28,8 +28,8 @@ from squinney.social import (
     repair,
     rules,
 )
-from squinney.social.jobs import sweep_entries
-from squinney.testing.commands import watched
+from squinney.social.jobs import remove_outdated_entries
+from squinney.testing.server_commands import watched
 from squinney.transactions import in_transaction
 
 People = Callable[..., list[str]]
@@ -49,7 +49,7 @@ def ids(page: object) -> list[str]:
 def finish_tasks(network: Network, db: Db) -> None:
     """Process all tasks, including those with a delay."""
     network.deliver()
-    db["tasks"].update_many({}, {"$set": {"due_at": datetime(2000, 1, 1, tzinfo=UTC)}})
+    db["squinney.tasks"].update_many({}, {"$set": {"due_at": datetime(2000, 1, 1, tzinfo=UTC)}})
     network.deliver()
 
 
@@ -139,12 +139,12 @@ def test_late_tasks_do_not_touch_a_user_who_joined_again(social_db: Db) -> None:
     network.circle("ann", "bob", "friends")
     network.circle("bob", "ann", "friends")
     post = write_status(network, "ann", to="bob")
-    social_db["tasks"].update_many({}, {"$set": {"due_at": datetime(2020, 1, 1, tzinfo=UTC)}})
+    social_db["squinney.tasks"].update_many({}, {"$set": {"due_at": datetime(2020, 1, 1, tzinfo=UTC)}})
     network._queue.put({"do": "erase", "user": "ann"})  # as a delayed worker would do
     network.deliver()
-    assert [one["id"] for one in network.circles("ann").items] == ["bob"]
-    assert [one["id"] for one in network.wall("bob", "ann").items] == [post]
-    assert [one["kind"] for one in network.notices("ann").items] == ["circled"]
+    assert [item["id"] for item in network.circles("ann").items] == ["bob"]
+    assert [item["id"] for item in network.wall("bob", "ann").items] == [post]
+    assert [item["kind"] for item in network.notices("ann").items] == ["circled"]
     assert (network.find("ann"), list(find_problems(social_db))) == ("ann", [])
 
 
@@ -196,7 +196,7 @@ def test_a_members_data_can_be_exported_and_erased(network: Network, people: Peo
         network.news(ann)
     assert network.get_post(bob, his)["comments"] == []
     finish_tasks(network, social_db)
-    sweep_entries(social_db)
+    remove_outdated_entries(social_db)
     for name in social_db.list_collection_names():
         assert "ann" not in str(list(social_db[name].find({}))), name
     assert network.get_post(bob, his)["comment_count"] == 0
@@ -250,11 +250,20 @@ def test_a_block_hides_both_from_each_other_until_it_is_lifted(network: Network,
     assert ids(network.news(bob)) == [open_post]
     assert network.get_post(bob, open_post)["comments"] == []
     assert network.comments(bob, open_post).items == []
-    assert [one["by"]["id"] for one in network.notices(bob).items] == []
-    assert [one["id"] for one in network.blocked(bob).items] == [ann]
+    assert [item["by"]["id"] for item in network.notices(bob).items] == []
+    assert [item["id"] for item in network.blocked(bob).items] == [ann]
     for act in (
         lambda: network.circle(ann, bob, "more"),
         lambda: network.post(ann, "status", {"text": "hi"}, PUBLIC, bob),
+    ):
+        with pytest.raises(UnknownUser) as refused:  # a blocked member must not learn it
+            act()
+        with pytest.raises(UnknownUser) as missing:
+            network.circle(ann, "nobody", "more")
+        assert refused.value.message.replace(bob, "nobody") == missing.value.message
+    for act in (
+        lambda: network.circle(bob, ann, "more"),
+        lambda: network.post(bob, "status", {"text": "hi"}, PUBLIC, ann),
     ):
         with pytest.raises(Blocked):
             act()
@@ -279,9 +288,9 @@ def test_a_muted_author_is_in_no_news_and_notices_but_can_be_read(network: Netwo
 
 def test_limits_raise_social_limit(network: Network, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     ann, bob, cid = people("ann", "bob", "cid")
-    monkeypatch.setattr(rules, "MOST_CIRCLES", 1)
-    monkeypatch.setattr(rules, "MOST_CIRCLED", 1)
-    monkeypatch.setattr(rules, "MOST_BLOCKS", 0)
+    monkeypatch.setattr(rules, "MAX_CIRCLES", 1)
+    monkeypatch.setattr(rules, "MAX_CIRCLED", 1)
+    monkeypatch.setattr(rules, "MAX_BLOCKS", 0)
     network.circle(ann, bob, "friends")
     for act in (
         lambda: network.circle(ann, bob, "more"),
@@ -305,7 +314,7 @@ def test_a_flood_is_bounded(social_db: Db, monkeypatch: pytest.MonkeyPatch, kind
         "comments": lambda number: network.comment("ann", post, "more"),
         "circles": lambda number: network.circle("ann", "bob", f"c{number}"),
     }
-    monkeypatch.setitem(rules.MOST_PER_MINUTE, kind, 3)
+    monkeypatch.setitem(rules.MAX_PER_MINUTE, kind, 3)
     for number in range(3):
         flood[kind](number)
     with pytest.raises(TooFast) as refused:
@@ -326,7 +335,7 @@ def test_concurrent_circles_and_blocks_keep_both_sides_equal(social_db: Db) -> N
             try:
                 (network.circle(me, other, f"c{number}") if turn % 2 else network.uncircle(me, other, f"c{number}"))
                 (network.block if number == 3 and turn == 2 else network.unblock)(me, other)
-            except Blocked:
+            except (Blocked, UnknownUser):
                 network.unblock(me, other)
 
     at_once(4, act)
@@ -378,7 +387,7 @@ def test_a_mention_notifies_members_who_may_see_the_post(network: Network, peopl
     ann, bob, cid = people("ann", "bob", "cid")
     network.circle(ann, bob, "friends")
     write_status(network, ann, "for @bob and @cid, not for x@bob or @nobody", circles=["friends"])
-    assert [one["kind"] for one in network.notices(bob).items] == ["mention", "circled"]
+    assert [item["kind"] for item in network.notices(bob).items] == ["mention", "circled"]
     assert network.notices(cid).items == []
     network.uncircle(ann, bob, "friends")
     assert network.notices(bob).items == []
@@ -415,7 +424,7 @@ def test_hidden_authors_cannot_push_posts_off_the_news(
     network: Network, people: People, clock: Ticking, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """Their posts are still delivered, because a block can be lifted, but skipped when the news are read."""
-    monkeypatch.setattr(paging, "MOST_READS", 2)
+    monkeypatch.setattr(paging, "MAX_READS", 2)
     ann, bob, eve = people("ann", "bob", "eve")
     network.circle(ann, bob, "friends")
     network.circle(eve, bob, "victims")
@@ -436,7 +445,7 @@ def test_hidden_authors_cannot_push_posts_off_the_news(
 def test_hidden_posts_cannot_push_posts_off_a_wall(
     network: Network, people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paging, "MOST_READS", 2)
+    monkeypatch.setattr(paging, "MAX_READS", 2)
     ann, bob, cid, eve = people("ann", "bob", "cid", "eve")
     network.circle(bob, ann, "friends")
     mine, anns = write_status(network, bob), write_status(network, ann, to=bob)
@@ -466,7 +475,7 @@ def test_an_addressee_sees_a_limited_post_among_hidden_ones(network: Network, pe
 def test_blocked_members_cannot_push_comments_and_notices_off_the_page(
     network: Network, people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paging, "MOST_READS", 2)
+    monkeypatch.setattr(paging, "MAX_READS", 2)
     ann, bob, eve = people("ann", "bob", "eve")
     post = write_status(network, bob)
     network.circle(ann, bob, "friends")
@@ -474,8 +483,8 @@ def test_blocked_members_cannot_push_comments_and_notices_off_the_page(
         network.comment(eve, post, "flood")
     wanted = network.comment(ann, post, "after the flood")
     network.block(bob, eve)
-    assert [one["id"] for one in network.comments(bob, post, limit=5).items] == [wanted]
-    assert [one["kind"] for one in network.notices(bob, limit=5).items] == ["comment", "circled"]
+    assert [item["id"] for item in network.comments(bob, post, limit=5).items] == [wanted]
+    assert [item["kind"] for item in network.notices(bob, limit=5).items] == ["comment", "circled"]
 
 
 def test_an_addressee_may_delete_a_post_from_their_wall(network: Network, people: People) -> None:
@@ -487,15 +496,35 @@ def test_an_addressee_may_delete_a_post_from_their_wall(network: Network, people
     assert network.wall(None, bob).items == network.wall(eve, eve).items == []
 
 
+def test_everybody_reads_the_public_posts_of_all_members(
+    network: Network, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, "MAX_READS", 2)
+    ann, bob, eve = people("ann", "bob", "eve")
+    network.circle(ann, bob, "friends")
+    anns = write_status(network, ann)
+    write_status(network, ann, circles=["friends"])
+    write_status(network, ann, circles=["*circles*"], to=eve)
+    bobs = write_status(network, bob, to=ann)
+    eves = [write_status(network, eve) for _ in range(12)]
+    assert ids(network.public(None, limit=20)) == [*reversed(eves), bobs, anns]
+    first = network.public(None, limit=13)
+    assert ids(network.public(None, limit=13, cursor=first.next)) == [anns]
+    network.block(bob, eve)
+    assert ids(network.public(bob, limit=2)) == [bobs, anns], "an author who is blocked does not fill the page"
+    network.leave(ann)
+    assert ids(network.public(bob, limit=2)) == [bobs]
+
+
 def test_notices_are_counted_until_they_are_seen(network: Network, people: People) -> None:
     ann, bob = people("ann", "bob")
     network.circle(bob, ann, "friends")
     comment = network.comment(bob, write_status(network, ann), "nice, @ann")
     assert network.unseen(ann) == 2
     network.see_notices(ann)
-    assert (network.unseen(ann), [one["seen"] for one in network.notices(ann).items]) == (0, [True, True])
+    assert (network.unseen(ann), [item["seen"] for item in network.notices(ann).items]) == (0, [True, True])
     network.delete_comment(ann, comment)
-    assert [one["kind"] for one in network.notices(ann).items] == ["circled"]
+    assert [item["kind"] for item in network.notices(ann).items] == ["circled"]
 
 
 @heavy
@@ -510,10 +539,10 @@ def test_fifty_concurrent_comments_are_counted_and_shown_in_every_feed(social_db
     network.deliver()
     size = 50 if IN_FULL else 12
     at_once(size, lambda number: network.comment(readers[number], post, f"comment {number}"))
-    latest = [one["id"] for one in network.comments("ann", post, limit=100).items][-3:]
+    latest = [item["id"] for item in network.comments("ann", post, limit=100).items][-3:]
     for reader in readers:
         (seen,) = network.news(reader).items
-        assert (seen["comment_count"], [one["id"] for one in seen["comments"]]) == (size, latest)
+        assert (seen["comment_count"], [comment["id"] for comment in seen["comments"]]) == (size, latest)
     assert list(find_problems(social_db)) == []
     print(f"{size} concurrent comments, equal in {len(readers):,} feeds")
 
@@ -530,7 +559,7 @@ def test_deleting_a_post_deletes_its_comments(network: Network, people: People, 
     assert (network.news(bob).items, network.wall(bob, ann).items) == ([], [])
     assert list(find_problems(social_db)) == [], "a queued task will delete the comments"
     network.deliver()
-    sweep_entries(social_db)
+    remove_outdated_entries(social_db)
     assert [social_db[f"social.{name}"].count_documents({}) for name in ("comments", "news")] == [0, 0]
 
 
@@ -542,10 +571,11 @@ def test_a_post_is_returned_even_if_its_author_leaves_meanwhile(
 
     def commit_and_leave(*arguments: Any, **options: Any) -> Any:
         result = committed(*arguments, **options)
+        monkeypatch.undo()
         Network(social_db).leave("ann")
         return result
 
-    monkeypatch.setattr("squinney.transactions.keyed.in_transaction", commit_and_leave)
+    monkeypatch.setattr("squinney.transactions.runner.in_transaction", commit_and_leave)
     made = write_status(network, "ann", "and out")
     assert social_db["social.posts"].count_documents({"_id": made}) == 1
 

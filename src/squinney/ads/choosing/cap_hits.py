@@ -11,16 +11,16 @@ from itertools import islice
 
 from pymongo.errors import DuplicateKeyError
 
-from squinney.ads import counters
-from squinney.ads.counters import Row
+from squinney.ads.charging import counters
+from squinney.ads.charging.counters import Row
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db
 from squinney.transactions import in_transaction
 
 WRITE_SECONDS = 5.0  # between two writes
 WAIT_SECONDS = 0.5  # for a row that another process holds
-MOST_ROWS = 500  # in one write
-MOST_KEPT = 50_000
+MAX_ROWS = 500  # in one write
+MAX_KEPT = 50_000
 
 
 class CapHits:
@@ -35,7 +35,7 @@ class CapHits:
     def add(self, rows: Iterable[Row]) -> None:
         """Count one hit for each row."""
         with self._lock:
-            self._waiting.update(row for row in rows if row in self._waiting or len(self._waiting) < MOST_KEPT)
+            self._waiting.update(row for row in rows if row in self._waiting or len(self._waiting) < MAX_KEPT)
 
     def write_if_due(self) -> None:
         """Write the hits if the last write was some seconds ago."""
@@ -50,7 +50,7 @@ class CapHits:
         After a crash: the hits of the last seconds are lost. Nothing else depends on them.
         """
         with self._lock:
-            taken = dict(islice(self._waiting.items(), MOST_ROWS))
+            taken = dict(islice(self._waiting.items(), MAX_ROWS))
             for row in taken:
                 del self._waiting[row]
         if not taken:
@@ -62,4 +62,5 @@ class CapHits:
             if getattr(error, "outcome_unknown", False):
                 return
             with self._lock:
+                # guard: cap hits that cannot be written are kept
                 self._waiting.update(taken)

@@ -8,15 +8,16 @@ from datetime import datetime
 from typing import Any, cast
 
 from squinney.ads import rules
-from squinney.ads.budgets import Lease
+from squinney.ads.charging.budgets import Lease
+from squinney.ads.charging.counters import Row
 from squinney.ads.choosing import profiles
 from squinney.ads.choosing.zones import Ad, CachedCampaign, Zone
-from squinney.ads.counters import Row
-from squinney.ads.documents import THOUSAND, Candidate, Cap, Serve
+from squinney.ads.documents import Candidate, Cap, Serve
 from squinney.ads.tokens import Tokens, new_token
 from squinney.mongo.schema import Db, Document
 
-MOST_REFUSALS = 5
+MAX_REFUSALS = 5
+NOT_FUNDED = "not funded"
 
 Accepts = Callable[[Mapping[str, Any], int, str], bool]  # the creative, the eCPM, the currency
 
@@ -57,17 +58,18 @@ class Choice:
         return chosen
 
     def _ad_exclusion(self, ad: Ad) -> str:
-        if not ad.active:
-            return "not active"
-        if ad.creative.get("kind") not in rules.CREATIVES:
-            return "unknown creative"
+        if ad.excluded:
+            return ad.excluded
         if self.accepts and not self.accepts(ad.creative, ad.ecpm, ad.campaign.document["budget"]["currency"]):
             return "not accepted"
         return ""
 
     def _campaign_exclusion(self, campaign: Document) -> str:
+        # guard: a paused campaign is not shown
         if campaign["status"] != "active":
             return cast(str, campaign.get("ended_because", campaign["status"]))
+        if campaign.get("funded") == 0:
+            return NOT_FUNDED
         if campaign["starts_at"] and self._now < campaign["starts_at"]:
             return "not started"
         if campaign["ends_at"] and self._now >= campaign["ends_at"]:
@@ -81,15 +83,18 @@ class Choice:
 
     def _serve(self, ad: Ad, score: float, tokens: Tokens) -> Serve | None:
         campaign = ad.campaign
-        promised = max(1, ad.ecpm // THOUSAND) if campaign.per_click else campaign.price
+        # guard: no more ads paid by click are served than could be paid
+        promised = campaign.price  # also for a click: every serve may be clicked, and must then be paid
         caps = self._caps(ad) if self._user is not None else {}
         if caps and (self._profile_is_full or self._hits_cap(ad, caps)):
             return None
         lease = self._reserve(campaign, promised)
         if lease is None:
             return None
+        # guard: a capped ad is counted before it is shown
         if caps and not self._count(caps):
             campaign.wallet.release(lease, promised)
+            # guard: a full profile is updated once in a choice
             self._profile_is_full = not self._hits_cap(ad, caps)
             return None
         token = new_token(int(self._now.timestamp() * 1000), ad.offer_from(lease.id, self._site, self._zone))
@@ -107,7 +112,8 @@ class Choice:
     def _reserve(self, campaign: CachedCampaign, amount: int) -> Lease | None:
         """Reserve money for a serve. Few campaigns without money are tried: each takes a transaction."""
         before = campaign.wallet.refusals
-        lease = campaign.wallet.reserve(amount, self._now, may_lease=self._refusals < MOST_REFUSALS)
+        # guard: a choice tries few campaigns without money
+        lease = campaign.wallet.reserve(amount, self._now, may_lease=self._refusals < MAX_REFUSALS)
         if lease is None:
             self._refusals += campaign.wallet.refusals - before
             self._skipped.add(campaign)
@@ -121,6 +127,7 @@ class Choice:
         campaign = ad.campaign.document
         if campaign["cap"] and rules.is_capped(shown, rules.field_name(campaign["_id"]), campaign["cap"], self._now):
             self._skipped.add(ad.campaign)
+        # guard: cap hits are counted
         self.cap_hits.append(Row(campaign["_id"], rules.day_of(self._now), self._site, self._zone, ad.unit))
         return True
 
@@ -148,7 +155,8 @@ class Choice:
         if not reason and self._is_capped(self._caps(ad), shown):
             reason = "capped for this user"
         if not reason and not campaign.wallet.has(campaign.price):
-            reason = "out of budget"
+            budget = campaign.document["budget"]["total"]
+            reason = NOT_FUNDED if campaign.document.get("funded", budget) < budget else "out of budget"
         matches = len(ad.keywords.intersection(self._words))
         score = rules.score(ad.ecpm, matches if self._words else None)
         return Candidate(campaign.document["_id"], ad.unit, ad.ecpm, matches, score, reason)

@@ -1,7 +1,7 @@
 """Profiles: which capped ads a user was shown, and nothing else.
 
 ```
-ad_users { _id: user, shown: { <key>: { at: [times, newest last], until } }, counted: whether the last choice was
+ads.users { _id: user, shown: { <key>: { at: [times, newest last], until } }, counted: whether the last choice was
            counted, seen_at }       a key is the encoded campaign id, or campaign id, site, zone and unit of an ad
 ```
 """
@@ -16,11 +16,11 @@ from pymongo.errors import DuplicateKeyError
 
 from squinney.ads import queries
 from squinney.ads.documents import Cap
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.schema import Db, Document
 
 TRIES = 3
-MOST_CAPS = 300  # active caps in one profile; with more, the user is shown no other capped ads
+MAX_CAPS = 300  # active caps in one profile; with more, the user is shown no other capped ads
 
 
 @operation()
@@ -31,7 +31,7 @@ def count(db: Db, user: str, caps: Mapping[str, Cap], now: datetime) -> tuple[bo
     """
     for left in reversed(range(TRIES)):
         try:
-            found = db["ad_users"].find_one_and_update(
+            found = db["ads.users"].find_one_and_update(
                 queries.USER(user=user), _counting(caps, now), upsert=True, return_document=True
             )
             break
@@ -45,7 +45,7 @@ def count(db: Db, user: str, caps: Mapping[str, Cap], now: datetime) -> tuple[bo
 @operation(reads_only=True)
 def shown_to(db: Db, user: str) -> dict[str, Any]:
     """Return what the user was shown, by cap key."""
-    profile = db["ad_users"].find_one(queries.USER(user=user))
+    profile = queries.USER.find_one(db, user=user)
     return profile["shown"] if profile else {}
 
 
@@ -67,6 +67,7 @@ def _allows(key: str, cap: Cap, now: datetime) -> Document:
     """Check that the n-th newest impression is outside of the cap's window, or that there are fewer than n."""
     since = now - timedelta(seconds=cap["per_seconds"])
     nth = {"$arrayElemAt": [_times(key), -cap["impressions"]]}
+    # guard: the update that counts an impression checks the cap
     return {"$lte": [{"$ifNull": [nth, since]}, since]}
 
 
@@ -81,7 +82,7 @@ def _counting(caps: Mapping[str, Cap], now: datetime) -> list[Document]:
         }
         for key, cap in caps.items()
     ]
-    has_room = {"$lt": [{"$size": _live(now)}, MOST_CAPS]}
+    has_room = {"$lt": [{"$size": _live(now)}, MAX_CAPS]}
     # If two entries have the same key, `$arrayToObject` uses the last one.
     shown = {"$arrayToObject": {"$concatArrays": [_live(now), {"$cond": ["$counted", entries, []]}]}}
     return [

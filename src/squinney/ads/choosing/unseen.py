@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 
-MOST_UNSEEN = 100  # serves of one source
-FORGOTTEN_SECONDS = 120  # until MOST_UNSEEN serves are forgotten, at a steady rate
-MOST_SOURCES = 50_000
+from squinney.patterns.bounded import Bounded
+
+MAX_UNSEEN = 100  # serves of one source
+FORGOTTEN_SECONDS = 120  # until MAX_UNSEEN serves are forgotten, at a steady rate
+MAX_SOURCES = 50_000
 
 
 class Unseen:
@@ -15,21 +16,19 @@ class Unseen:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._sources: OrderedDict[str, tuple[float, float]] = OrderedDict()  # the number, and the time of its update
+        # The number, and the time of its update
+        self._sources = Bounded[str, tuple[float, float]](MAX_SOURCES)
 
     def room(self, source: str, now: float) -> int:
         """Return how many more serves the source may get."""
         with self._lock:
-            return max(0, int(MOST_UNSEEN - self._unseen(source, now)))
+            return max(0, int(MAX_UNSEEN - self._unseen(source, now)))
 
     def add(self, source: str, number: int, now: float) -> None:
         """Add this number of unseen serves. It is negative when serves were seen."""
         with self._lock:
             self._sources[source] = (max(0.0, self._unseen(source, now) + number), now)
-            self._sources.move_to_end(source)
-            if len(self._sources) > MOST_SOURCES:
-                self._sources.popitem(last=False)
 
     def _unseen(self, source: str, now: float) -> float:
         number, at = self._sources.get(source, (0.0, now))
-        return max(0.0, number - max(0.0, now - at) * MOST_UNSEEN / FORGOTTEN_SECONDS)
+        return max(0.0, number - max(0.0, now - at) * MAX_UNSEEN / FORGOTTEN_SECONDS)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import random
-import threading
 import time
 from bisect import bisect
 from collections import OrderedDict, defaultdict
@@ -17,18 +15,16 @@ from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Any
 
-from squinney.ads import queries, rules
-from squinney.ads.budgets import Wallet
+from squinney.ads import queries, reviews, rules
+from squinney.ads.charging.budgets import Wallet
 from squinney.ads.documents import Cap
 from squinney.ads.tokens import Offer
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.follow import Change, Follower, Source
+from squinney.patterns.follow import Change, Follower, FollowerThread, Source
 
-log = logging.getLogger(__name__)
-
-SOURCES = [Source("ad_campaigns", since="changed_at"), Source("ad_placements", since="changed_at")]
-MOST_ZONES = 10_000
+SOURCES = [Source("ads.campaigns", since="changed_at"), Source("ads.placements", since="changed_at")]
+MAX_ZONES = 10_000
 REORDER_SECONDS = 0.2  # the least time between two orderings of a zone, if many of its ads change
 REORDER_SHARE = 0.1  # the largest share of the time that ordering a large zone may take
 LARGE = 1_000  # ads; in a larger zone, ads that cannot be shown now are excluded from the order
@@ -36,7 +32,6 @@ READ_AT_ONCE = 1_000
 DRAWS = 20
 POLL_SECONDS = 0.5
 LOAD_SECONDS = 60
-CLOSE_SECONDS = 3
 
 
 @dataclass(slots=True, eq=False)
@@ -50,12 +45,13 @@ class CachedCampaign:
 
     def can_be_shown(self, now: float) -> bool:
         """Return whether the campaign is active and may have money at this time of the monotonic clock."""
-        return self.document["status"] == "active" and self.wallet.empty_until <= now
+        document = self.document
+        return document["status"] == "active" and document.get("funded") != 0 and self.wallet.empty_until <= now
 
 
 @dataclass(slots=True, eq=False)
 class Ad:
-    """A placement in this process's memory."""
+    """A placement in this process's memory. `excluded` says why it is not shown, and `url` is where a click leads."""
 
     unit: str
     campaign: CachedCampaign
@@ -64,7 +60,8 @@ class Ad:
     creative: dict[str, Any]
     cap: Cap | None
     keywords: frozenset[str]
-    active: bool
+    excluded: str
+    url: str
     _offer: Offer | None = None
 
     def offer_from(self, lease_id: str, site: str, zone: str) -> Offer:
@@ -114,7 +111,7 @@ class Order:
     @classmethod
     def of(cls, ads: Collection[Ad]) -> Order:
         """Sort the active ads by eCPM, highest first."""
-        ordered = sorted((ad for ad in ads if ad.active), key=lambda ad: (-ad.ecpm, ad.unit))
+        ordered = sorted((ad for ad in ads if not ad.excluded), key=lambda ad: (-ad.ecpm, ad.unit))
         groups = [(ecpm, Ties(list(same))) for ecpm, same in groupby(ordered, key=lambda ad: ad.ecpm)]
         by_keyword: dict[str, list[Ad]] = defaultdict(list)
         for ad in ordered:
@@ -150,6 +147,7 @@ class Order:
         several: set[Ad] = set()
         for ads in lists:
             found = set(ads)
+            # guard: an ad that matches several keywords is scored by all of them
             several |= once & found
             once |= found
         scored = ((rules.score(ad.ecpm, len(wanted & ad.keywords)), ad) for ad in several)
@@ -197,7 +195,9 @@ class Zone:
         ads = list(self.ads.values())
         if self.is_large:
             empty = [ad.campaign.wallet.empty_until for ad in ads if ad.campaign.wallet.empty_until > began]
+            # guard: ads excluded from the order of a large zone return
             self.reorder_by = min(empty, default=math.inf)
+            # guard: the order of a large zone excludes ads that cannot be shown
             ads = [ad for ad in ads if ad.campaign.can_be_shown(began)]
         self.order = Order.of(ads)
         ended = time.monotonic()
@@ -206,6 +206,14 @@ class Zone:
     def reorder_if_large(self) -> None:
         """Request a new order after a campaign's money or status has changed: only large zones depend on these."""
         self.changed = self.changed or self.is_large
+
+
+def _exclusion(placement: Document) -> str:
+    if not placement["active"]:
+        return "not active"
+    if placement["creative"].get("kind") not in rules.CREATIVES:
+        return "unknown creative"
+    return reviews.exclusion(placement)
 
 
 def _is_outdated(read: Document, known: Document) -> bool:
@@ -224,21 +232,22 @@ class Zones:
         self._polling = polling
         self._zones: OrderedDict[tuple[str, str], Zone] = OrderedDict()
         self.campaigns: dict[str, CachedCampaign] = {}
-        self._lock = threading.RLock()
-        self._thread: threading.Thread | None = None
-        self.stop = threading.Event()
+        # If following ends, the next choice reloads its zone and starts it again.
+        self._thread = FollowerThread("squinney-ads", self._new_follower, self._apply, ended=self._zones.clear)
+        self._lock = self._thread.lock
+        self.stop = self._thread.stop
 
     def get(self, site: str, zone: str) -> Zone:
         """Return a zone. It is read from the database the first time."""
         found = self._zones.get((site, zone))
-        if found is not None and self._thread is not None:
+        if found is not None and self._thread.is_running:
             return found
         return self._load(site, zone)
 
     @operation(reads_only=True)
     def _load(self, site: str, zone: str) -> Zone:
         with self._lock:
-            self._follow()
+            self._thread.start(began=self._reload_campaigns)  # before anything is read, so that no change is missed
             found = self._zones.get((site, zone))
             if found is not None:
                 return found
@@ -247,7 +256,7 @@ class Zones:
                 # The server is available. Reading a large zone gets its own deadline, not the rest of this request's.
                 Context().run(self._read_zone, loaded, site, zone)
             self._zones[site, zone] = loaded
-            if len(self._zones) > MOST_ZONES:
+            if len(self._zones) > MAX_ZONES:
                 self._make_room()
             return loaded
 
@@ -261,6 +270,7 @@ class Zones:
 
     def _make_room(self) -> None:
         """Drop all zones without ads, since any visitor can request such zones; if there are none, drop the oldest."""
+        # guard: requests for unknown zones drop no zone with ads
         for key in [key for key, zone in self._zones.items() if not zone.ads] or [next(iter(self._zones))]:
             del self._zones[key]
 
@@ -275,10 +285,13 @@ class Zones:
 
     def _put_campaign(self, campaign: Document) -> None:
         cached = self.campaigns.get(campaign["_id"])
+        # guard: a change that is read late does not undo a newer one
         if cached is not None and _is_outdated(campaign, cached.document):
             return
         if cached is not None:
-            if cached.document["status"] != campaign["status"]:
+            if cached.document.get("funded") != campaign.get("funded"):
+                cached.wallet.try_again()
+            if any(cached.document.get(name) != campaign.get(name) for name in ("status", "funded")):
                 for zone in self._zones.values():
                     zone.reorder_if_large()
             cached.document = campaign
@@ -290,23 +303,27 @@ class Zones:
         campaign = self.campaigns.get(placement["campaign_id"])
         if campaign is None:  # `find_problems` reports placements without a campaign
             return
-        zone.ads[placement["_id"]["ad_unit"]] = Ad(
-            unit=placement["_id"]["ad_unit"],
+        unit = placement["_id"]["ad_unit"]
+        ad = Ad(
+            unit=unit,
             campaign=campaign,
             ecpm=placement["ecpm"],
             weight=placement["weight"],
             creative=placement["creative"],
             cap=placement["cap"],
             keywords=frozenset(placement["keywords"]),
-            active=placement["active"],
+            excluded=_exclusion(placement),
+            url=reviews.destination(placement),
         )
+        if before := zone.ads.get(unit):
+            # guard: a rejected ad leaves a large zone at once
+            before.excluded = ad.excluded  # a large zone may choose from its old order for some seconds
+        zone.ads[unit] = ad
         zone.changed = True
 
     def close(self) -> None:
         """End the thread that follows changes."""
-        self.stop.set()
-        if (thread := self._thread) is not None:
-            thread.join(timeout=CLOSE_SECONDS)
+        self._thread.close()
 
     # ---- following changes ----
 
@@ -327,28 +344,13 @@ class Zones:
             if reorder and not zone.is_large:
                 zone.reorder()
 
-    def _follow(self) -> None:
-        """Start to follow changes before anything is read, so that no change is missed."""
-        if self._thread is None and not self.stop.is_set():
-            follower = Follower(self._db, None, SOURCES, polling=self._polling, poll_seconds=POLL_SECONDS)
-            follower.begin()
-            self._reload_campaigns()
-            self._thread = threading.Thread(target=self._run, args=(follower,), name="squinney-ads", daemon=True)
-            self._thread.start()
-
-    def _run(self, follower: Follower) -> None:
-        try:
-            follower.follow(self._apply, stop=self.stop)
-        except Exception:  # the next choice reloads its zone and starts another thread
-            log.exception("stopped following changes of ads; the next choice starts again")
-        with self._lock:
-            self._thread = None
-            self._zones.clear()
+    def _new_follower(self) -> Follower:
+        return Follower(self._db, None, SOURCES, polling=self._polling, poll_seconds=POLL_SECONDS)
 
     def _apply(self, change: Change) -> None:
         if change.kind == "gap":
             self._reload()
-        elif change.document is not None and change.collection == "ad_campaigns":
+        elif change.document is not None and change.collection == "ads.campaigns":
             self.update_campaign(change.document)
         elif change.document is not None:
             self.update_placement(change.document)

@@ -11,9 +11,11 @@ import typer
 from rich.progress import Progress
 from rich.table import Column, Table
 
-from squinney.ads import AdNetwork, Campaign
+from squinney.ads import AdNetwork, Campaign, Placement
 from squinney.ads.documents import THOUSAND
-from squinney.http.commands import Cursor, Json, Limit, console, open_systems, print_json, print_page, print_result
+from squinney.cli.connecting import open_systems
+from squinney.cli.parameters import Cursor, Json, Limit
+from squinney.cli.printing import console, print_json, print_page, print_result
 from squinney.patterns.money import formatted
 from squinney.patterns.paging import Page
 from squinney.system import Assembled
@@ -43,6 +45,9 @@ def campaign(
     currency: Annotated[str, typer.Option(help="Three letters, such as EUR.")] = "EUR",
     cap: Annotated[int | None, typer.Option(help="The most impressions per day for one user.")] = None,
     owner: Annotated[str | None, typer.Option(help="The id of the user who manages it.")] = None,
+    review: Annotated[
+        bool, typer.Option("--review", help="Its ads need a review, and its budget needs money.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Create a campaign."""
@@ -54,8 +59,10 @@ def campaign(
             budget={"total": total, "daily": daily, "currency": currency},
             cap={"impressions": cap, "per_seconds": 86_400} if cap is not None else None,
             owner=owner,
+            review=review,
         )
-    print_result(made, f"{campaign_id} is active, with {formatted(total, currency)}", as_json)
+    funded = made.get("funded", total)
+    print_result(made, f"{campaign_id} is active, with {formatted(funded, currency)}", as_json)
 
 
 @app.command()
@@ -80,17 +87,75 @@ def place(
     print_result(placed, f"{unit} is in {zone} of {site}", as_json)
 
 
+@app.command()
+def review(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
+    """List the ads that wait for a review, oldest first."""
+    with open_systems(context) as systems:
+        page = _network(systems).in_review(cursor=cursor, limit=limit)
+
+    def row(document: Placement) -> list[str]:
+        key, creative = document["_id"], document["creative"]
+        text = f"{creative.get('title') or creative.get('alt')} {creative.get('text', '')}".strip()
+        return [document["review"]["id"], key["site"], key["zone"], key["ad_unit"], text, creative["url"]]
+
+    columns = Column("review", no_wrap=True), "site", "zone", "unit", "text", "destination"
+    print_page(page, as_json, columns, row)
+
+
+ReviewId = Annotated[str, typer.Argument(help="The id of the review, as `squinney ads review` shows it.")]
+
+
+@app.command()
+def approve(
+    context: typer.Context, site: str, zone: str, unit: str, review_id: ReviewId, as_json: Json = False
+) -> None:
+    """Let an ad be shown."""
+    with open_systems(context) as systems:
+        decided = _network(systems).approve(site, zone, unit, review_id=review_id, by="command line")
+    print_result(decided, f"{unit} is approved", as_json)
+
+
+@app.command()
+def reject(
+    context: typer.Context,
+    site: str,
+    zone: str,
+    unit: str,
+    reason: Annotated[str, typer.Option(help="Why, for the owner of the campaign.")],
+    as_json: Json = False,
+) -> None:
+    """Stop showing an ad until it is changed and approved."""
+    with open_systems(context) as systems:
+        decided = _network(systems).reject(site, zone, unit, reason, by="command line")
+    print_result(decided, f"{unit} is rejected", as_json)
+
+
+@app.command()
+def fund(
+    context: typer.Context,
+    campaign_id: str,
+    amount: Annotated[int, typer.Argument(help="The amount, in minor units.")],
+    key: Annotated[str | None, typer.Option(help="A repeat with the same key changes nothing.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Grant a campaign money that it may spend."""
+    with open_systems(context) as systems:
+        funded = _network(systems).fund(campaign_id, amount, key=key, by="command line")
+    total = formatted(funded.get("funded", 0), funded["budget"]["currency"])
+    print_result(funded, f"{campaign_id} is funded with {total}", as_json)
+
+
 @app.command("list")
 def list_campaigns(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
     """List campaigns with what they have spent."""
     with open_systems(context) as systems:
         page = _network(systems).all(cursor=cursor, limit=limit)
-        money = _network(systems).money(one["_id"] for one in page.items)
+        money = _network(systems).money(item["_id"] for item in page.items)
 
-    def row(one: Campaign) -> list[str]:
-        budget = one["budget"]
-        spent = formatted(money[one["_id"]]["spent"] // THOUSAND, budget["currency"])
-        return [one["_id"], one["status"], spent, formatted(budget["total"], budget["currency"])]
+    def row(document: Campaign) -> list[str]:
+        budget = document["budget"]
+        spent = formatted(money[document["_id"]]["spent"] // THOUSAND, budget["currency"])
+        return [document["_id"], document["status"], spent, formatted(budget["total"], budget["currency"])]
 
     columns = Column("id", no_wrap=True), "status", Column("spent", justify="right"), Column("of", justify="right")
     print_page(page, as_json, columns, row)
@@ -126,22 +191,22 @@ def stats(
 ) -> None:
     """Show what a campaign delivered, by day, zone and ad, and in total."""
     with open_systems(context) as systems:
-        found = _network(systems).stats(campaign_id, cursor=cursor, limit=limit)
+        listed = _network(systems).stats(campaign_id, cursor=cursor, limit=limit)
     if as_json:
-        print_json(found)
+        print_json(listed)
         return
 
     def row(counts: dict[str, Any], spend: int, *texts: str) -> list[str]:
-        spent = formatted(spend // THOUSAND, found["currency"])
+        spent = formatted(spend // THOUSAND, listed["currency"])
         return [*texts, *(f"{counts[name]:,}" for name in COUNTS), spent]
 
     rows = [
         row(one, one["spend"], f"{one['day']:%Y-%m-%d}", f"{one['site']} {one['zone']}", one["unit"])
-        for one in found["rows"]
+        for one in listed["rows"]
     ]
-    rows.append(row(found["totals"], found["totals"]["spend_thousandths"], "total", "", ""))
+    rows.append(row(listed["totals"], listed["totals"]["spend_thousandths"], "total", "", ""))
     columns = [*map(Column, ("day", "zone", "ad")), *(Column(name, justify="right") for name in (*COUNTS, "spend"))]
-    print_page(Page(rows, found["next"]), False, columns, list)
+    print_page(Page(rows, listed["next"]), False, columns, list)
 
 
 @app.command()
@@ -199,8 +264,8 @@ def _visits(
 ) -> list[str]:
     """Simulate `size` visits; return the campaign of each ad shown, after its beacons are settled."""
     serves = [one for _ in range(size) for one in network.choose(site, zone, user=f"visitor {rng.randrange(users)}")]
-    network.impressions([one.serve_id for one in serves])
+    network.impressions([serve.serve_id for serve in serves])
     for one in serves:
         if rng.random() < click_rate:
             network.click(one.serve_id)
-    return [one.campaign_id for one in serves]
+    return [serve.campaign_id for serve in serves]

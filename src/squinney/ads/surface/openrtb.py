@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
@@ -16,16 +17,17 @@ from squinney.patterns.ids import new_id
 from squinney.patterns.money import decimals
 
 SEAT = "squinney"
-MOST_LISTED = 100
-MOST_IMPS = 20  # of a request that get a bid
+MAX_LISTED = 100
+MAX_IMPS = 20  # of a request that get a bid
 TEXT_AD, IMAGE_AD = 1, 2  # values of `btype`
 BTYPES = {"text": TEXT_AD, "image": IMAGE_AD}
+IAB_1_0 = 1  # the value of `cattax`: the taxonomy of the categories that creatives declare
 OPTED_OUT = 2  # the index in a `us_privacy` string of the user's opt-out of the sale of data
 
 
 def _truncated(value: Any) -> Any:
     """Cut long lists, since the specification sets no limit."""
-    return value[:MOST_LISTED] if isinstance(value, list) else value
+    return value[:MAX_LISTED] if isinstance(value, list) else value
 
 
 Words = Annotated[list[str], BeforeValidator(_truncated)]
@@ -53,6 +55,7 @@ class Banner(Format):
 
     format: Annotated[list[Format], BeforeValidator(_truncated)] = []
     btype: Numbers = []
+    battr: Annotated[list[int], Field(max_length=10_000)] = []
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
@@ -87,7 +90,7 @@ class Content(_Lenient):
     @property
     def words(self) -> list[str]:
         """The keywords, given as a list or separated by commas."""
-        return [*self.kwarray, *self.keywords.split(",", MOST_LISTED)[:MOST_LISTED]]
+        return [*self.kwarray, *self.keywords.split(",", MAX_LISTED)[:MAX_LISTED]]
 
 
 class Site(Content):
@@ -140,6 +143,8 @@ class BidRequest(_Lenient):
     test: int = 0
     cur: Words = []
     badv: Annotated[list[str], Field(max_length=10_000)] = []
+    bcat: Annotated[list[str], Field(max_length=10_000)] = []
+    cattax: int = IAB_1_0
     wseat: list[str] = []
     bseat: list[str] = []
     acat: list[str] = []
@@ -148,14 +153,19 @@ class BidRequest(_Lenient):
     def may_be_remembered(self) -> bool:
         """Whether a profile of the user may be kept. Consent strings are not read: if a law applies, none is kept."""
         regs, device = self.regs, self.device
+        # guard: an opt-out of sale is respected
         opted_out = any(one.us_privacy[OPTED_OUT : OPTED_OUT + 1] in ("Y", "y") for one in (regs, regs.ext))
         forbidden = regs.coppa or regs.gdpr or regs.ext.gdpr or regs.gpp_sid or device.dnt or device.lmt
+        # guard: no profile is kept if a law or the user forbids it
         return not (forbidden or opted_out)
 
     @property
     def may_get_bids(self) -> bool:
         """Whether the network may bid: the request is billable, allows our seat, and requires no category."""
         allowed = not self.wseat or SEAT in self.wseat
+        # guard: a request that allows only some categories gets no bid
+        # guard: a request that excludes our seat gets no bid
+        # guard: a test request gets no bid
         return not self.test and allowed and SEAT not in self.bseat and not self.acat
 
 
@@ -177,7 +187,7 @@ def respond(network: AdNetwork, request: BidRequest, base_url: str) -> dict[str,
     """Return the bid response, or None for no bid. All bids of a response have the currency of the first."""
     bids: list[dict[str, Any]] = []
     currencies = request.cur
-    for imp in request.imp[:MOST_IMPS] if request.may_get_bids else []:
+    for imp in request.imp[:MAX_IMPS] if request.may_get_bids else []:
         if serve := _choose(network, request, imp, currencies, base_url):
             bids.append(_bid(imp, serve, base_url))
             currencies = [serve.currency]
@@ -190,6 +200,7 @@ def _choose(network: AdNetwork, request: BidRequest, imp: Imp, currencies: list[
     publisher = request.site or request.app
     site = (publisher.id or publisher.bundle or publisher.domain) if publisher else ""
     banner = imp.banner
+    # guard: private auctions get no bid
     if publisher is None or banner is None or imp.pmp.private_auction or not _is_name(site) or not _is_name(imp.tagid):
         return None
     sizes = banner.sizes
@@ -198,9 +209,9 @@ def _choose(network: AdNetwork, request: BidRequest, imp: Imp, currencies: list[
         fits = not sizes or "width" not in creative or (creative["width"], creative.get("height")) in sizes
         currency_allowed = not currencies or currency in currencies
         above_floor = not imp.bidfloor or (currency == imp.bidfloorcur and _bid_price(ecpm, currency) >= imp.bidfloor)
-        secure = not imp.secure or creative["kind"] != "image" or _image_url(creative, base_url).startswith("https:")
-        type_allowed = BTYPES[creative["kind"]] not in banner.btype
-        blocked = _is_blocked(request, creative, base_url)
+        secure = not imp.secure or _is_secure(creative, base_url)
+        type_allowed = BTYPES[creative["kind"]] not in banner.btype and not _has_blocked_attribute(banner, creative)
+        blocked = _is_blocked(request, creative, base_url) or _has_blocked_category(request, creative)
         return fits and currency_allowed and above_floor and secure and type_allowed and not blocked
 
     remembered = request.may_be_remembered
@@ -224,13 +235,63 @@ def _is_blocked(request: BidRequest, creative: Mapping[str, Any], base_url: str)
     """Return whether the request blocks the advertiser's domain or a parent domain."""
     if not request.badv:
         return False
-    parts = _domain(creative, base_url).split(".")
-    domains = {".".join(parts[number:]) for number in range(len(parts))}
-    return any(one.lower() in domains for one in request.badv)
+    domains = set()
+    for domain in {*_domains(creative, base_url), _host(creative, base_url)}:
+        parts = domain.split(".")
+        domains |= {".".join(parts[number:]) for number in range(len(parts))}
+    # guard: blocked advertisers get no bid
+    return any(_domain(one) in domains for one in request.badv)
 
 
-def _domain(creative: Mapping[str, Any], base_url: str) -> str:
-    return urlsplit(urljoin(base_url, creative["url"])).hostname or ""
+def _domain(text: str) -> str:
+    """Return a domain in the one form that browsers make of all ways to write it, such as `EVIL%2eexample.`."""
+    # guard: a blocked domain written otherwise is the same domain
+    name = unquote(text)
+    with suppress(UnicodeError):  # too long, or with an empty part
+        name = name.encode("idna").decode()
+    return name.rstrip(".").lower()
+
+
+def _has_blocked_category(request: BidRequest, creative: Mapping[str, Any]) -> bool:
+    """Return whether the request blocks a category of the creative, or one above it: IAB7 includes IAB7-39.
+
+    A creative that declares no categories may be of any. Categories are those of the IAB's taxonomy 1.0, the default.
+    """
+    if not request.bcat:
+        return False
+    # guard: a creative without categories gets no bid if some are blocked
+    if request.cattax != IAB_1_0 or not creative.get("cat"):
+        return True
+    own = {one.upper() for one in creative["cat"]}
+    own |= {one.partition("-")[0] for one in own}
+    # guard: blocked categories get no bid
+    return any(one.upper() in own for one in request.bcat)
+
+
+def _has_blocked_attribute(banner: Banner, creative: Mapping[str, Any]) -> bool:
+    """Return whether the banner blocks an attribute of the creative. One that declares no list may have any."""
+    if not banner.battr:
+        return False
+    # guard: blocked attributes get no bid
+    return "attr" not in creative or not set(banner.battr).isdisjoint(creative["attr"])
+
+
+def _is_secure(creative: Mapping[str, Any], base_url: str) -> bool:
+    """Return whether everything that the ad loads or links to uses HTTPS."""
+    used = [base_url, urljoin(base_url, str(creative["url"]))]
+    if creative["kind"] == "image":
+        used.append(_image_url(creative, base_url))
+    # guard: a secure placement gets https only
+    return all(url.lower().startswith("https:") for url in used)
+
+
+def _domains(creative: Mapping[str, Any], base_url: str) -> list[str]:
+    """Return the advertiser's domains: as declared, or else the host of the destination."""
+    return creative.get("adomain") or [_host(creative, base_url)]
+
+
+def _host(creative: Mapping[str, Any], base_url: str) -> str:
+    return _domain(urlsplit(urljoin(base_url, creative["url"])).hostname or "")
 
 
 def _image_url(creative: Mapping[str, Any], base_url: str) -> str:
@@ -250,7 +311,7 @@ def _bid(imp: Imp, serve: Serve, base_url: str) -> dict[str, Any]:
         "impid": imp.id,
         "price": _bid_price(serve.ecpm, serve.currency),
         "adid": serve.unit,
-        "adomain": [_domain(creative, base_url)],
+        "adomain": _domains(creative, base_url),
         "cid": serve.campaign_id,
         "crid": serve.unit,
         "adm": markup(serve, base_url),
@@ -258,7 +319,8 @@ def _bid(imp: Imp, serve: Serve, base_url: str) -> dict[str, Any]:
         "exp": IMPRESSION_SECONDS,
         "mtype": 1,
     }
-    return bid | ({"w": width, "h": height} if width and height else {})
+    declared = {name: creative[name] for name in ("cat", "attr") if creative.get(name)}
+    return bid | declared | ({"w": width, "h": height} if width and height else {})
 
 
 def markup(serve: Serve, base_url: str) -> str:

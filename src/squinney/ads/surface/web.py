@@ -3,54 +3,49 @@
 from __future__ import annotations
 
 import re
+import zlib
 from datetime import UTC, datetime, timedelta
-from operator import itemgetter
 from typing import Annotated, Any
-from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from squinney.ads import AdNetwork, Campaign, UnknownCampaign, rules
+from squinney.ads import AdNetwork
 from squinney.ads.documents import THOUSAND
-from squinney.clock import utcnow
+from squinney.ads.surface import web_review
+from squinney.ads.surface.campaign_page import own_campaign, show_own, to_campaign
 from squinney.errors import Invalid, LimitReached, NotFound, SquinneyError
-from squinney.http.charts import Bar, bar_chart
-from squinney.http.dependencies import client_address, service
-from squinney.http.pages import redirect, render
-from squinney.http.permissions import is_admin, needs, signed_in
+from squinney.http.access.callers import PageRoute
+from squinney.http.access.permissions import is_admin, needs, signed_in
+from squinney.http.access.visitor import visitor_of
+from squinney.http.dependencies import client_network, service
+from squinney.http.pages import render
 from squinney.patterns import money
+from squinney.roles import may_act_as
 
-router = APIRouter(prefix="/ads")
+router = APIRouter(prefix="/ads", route_class=PageRoute)
 WRITES_NEED = "member"
+router.include_router(web_review.router)
 
 Network = Annotated[AdNetwork, Depends(service("ads", "network", AdNetwork))]
 Text = Annotated[str, Form()]
 Cursor = Annotated[str | None, Query(max_length=20_000)]
 Name = Annotated[str, Query(max_length=200)]
-MOST_OWN = 100
-MOST_OWN_ADS = 100  # of one campaign, since a choice may look at all of them
-MOST_SHOWN = 100
-MOST_ZONES = 50
-MOST_CANDIDATES = 200
-DAYS = 30
+MAX_OWN = 100
+MAX_OWN_ADS = 100  # of one campaign, since a choice may look at all of them
+MAX_CANDIDATES = 200
+BROWSERS_PER_ADDRESS = 5  # that are told apart: an office shares an address, and a program can name any browser
 PIXEL = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b")
 NOT_KEPT = {"Cache-Control": "no-store"}
 
 
-def _own(request: Request, network: AdNetwork, campaign_id: str) -> Campaign:
-    """Return a campaign of the signed-in user. Campaigns of other users look as if they did not exist."""
-    campaign = network.get(campaign_id)
-    if campaign.get("owner") != signed_in(request)["_id"] and not is_admin(request):
-        raise UnknownCampaign(f"there is no campaign {campaign_id}", campaign_id=campaign_id)
-    return campaign
-
-
-@router.get("", response_class=HTMLResponse, dependencies=[needs("member")])
+@router.get("", response_class=HTMLResponse)
 def show_campaigns(request: Request, network: Network, cursor: Cursor = None) -> Response:
-    """Show the user's campaigns, or all of them to an admin, and a form to create one."""
+    """Show the user's campaigns, or all of them to an admin, and a form to create one; tell visitors what ads are."""
+    if visitor_of(request).person is None:
+        return render(request, "ads/welcome.html")
     return _index(request, network, cursor=cursor)
 
 
@@ -64,9 +59,10 @@ def _index(request: Request, network: AdNetwork, *, error: SquinneyError | None 
         request,
         "ads/index.html",
         page=page,
-        money=network.money(one["_id"] for one in page.items),
+        money=network.money(item["_id"] for item in page.items),
         thousand=THOUSAND,
         is_admin=is_admin(request),
+        is_editor=may_act_as(visitor_of(request).role, "editor"),
         error=error,
         typed=values.get("typed", {}),
     )
@@ -94,6 +90,7 @@ class CampaignForm(BaseModel):
 def make_campaign(request: Request, network: Network, form: Annotated[CampaignForm, Form()]) -> Response:
     """Create a campaign and show it."""
     try:
+        # guard: the campaigns of a member are limited
         _refuse_too_many(request, network)
         network.create_campaign(
             form.name,
@@ -109,14 +106,12 @@ def make_campaign(request: Request, network: Network, form: Annotated[CampaignFo
             ends_at=_day(form.ends, "ends", end=True),
             targeting={"keywords": _listed(form.keywords), "sites": _listed(form.sites)},
             owner=signed_in(request)["_id"],
+            # guard: campaigns of members need review and money
+            review=True,
         )
     except SquinneyError as error:
         return _index(request, network, error=error, typed=form.model_dump())
-    return _to_campaign(request, form.name, "The campaign was created. Now put its first ad into a zone.")
-
-
-def _to_campaign(request: Request, campaign_id: str, message: str) -> Response:
-    return redirect(request, f"/ads/campaigns/{quote(campaign_id, safe=':/')}", message)
+    return to_campaign(request, form.name, "The campaign was created. Now fund it, and put its first ad into a zone.")
 
 
 def _cap(form: CampaignForm) -> dict[str, int] | None:
@@ -148,71 +143,14 @@ def _listed(text: str) -> list[str]:
 
 
 def _refuse_too_many(request: Request, network: AdNetwork) -> None:
-    if not is_admin(request) and len(network.owned_by(signed_in(request)["_id"], limit=MOST_OWN).items) >= MOST_OWN:
-        raise LimitReached(f"a member can have at most {MOST_OWN} campaigns", limit=MOST_OWN)
+    if not is_admin(request) and len(network.owned_by(signed_in(request)["_id"], limit=MAX_OWN).items) >= MAX_OWN:
+        raise LimitReached(f"a member can have at most {MAX_OWN} campaigns", limit=MAX_OWN)
 
 
 @router.get("/campaigns/{campaign_id:path}", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_campaign(request: Request, network: Network, campaign_id: str) -> Response:
     """Show a campaign: its budget, its delivery by day and zone, and its ads."""
-    return _campaign(request, network, campaign_id)
-
-
-def _campaign(
-    request: Request,
-    network: AdNetwork,
-    campaign_id: str,
-    *,
-    error: SquinneyError | None = None,
-    typed: dict[str, str] | None = None,
-) -> Response:
-    campaign = _own(request, network, campaign_id)
-    now = utcnow()
-    since = rules.day_of(now) - timedelta(days=DAYS)
-    days = sorted(network.delivered(campaign_id, "day", start=since), key=itemgetter("day"))
-    placements = network.placements(campaign_id)
-    return render(
-        request,
-        "ads/campaign.html",
-        campaign=campaign,
-        money=network.money([campaign_id])[campaign_id],
-        thousand=THOUSAND,
-        today=_today(campaign, days, now),
-        cap_hits=sum(one["capped"] for one in days),
-        charts=_charts(days, campaign["budget"]["currency"]),
-        days=DAYS,
-        zones=network.delivered(campaign_id, "site", "zone", start=since, limit=MOST_ZONES),
-        placements=placements[:MOST_SHOWN],
-        more_placements=len(placements[MOST_SHOWN:]),
-        error=error,
-        typed=typed or {},
-    )
-
-
-def _today(campaign: Campaign, days: list[dict[str, Any]], now: datetime) -> dict[str, int] | None:
-    """Return today's spend, and how much of the daily budget may be committed by now, in minor units."""
-    budget = campaign["budget"]
-    if budget["daily"] is None:
-        return None
-    spent = sum(one["spend"] for one in days if one["day"] == rules.day_of(now))
-    allowed = rules.day_allowance(budget["daily"], budget.get("pacing", "asap"), now)
-    return {"spent": spent // THOUSAND, "allowed": allowed}
-
-
-def _charts(days: list[dict[str, Any]], currency: str) -> list[tuple[str, Any]]:
-    drawn = []
-    for title, name, scale in (
-        ("Impressions", "impressions", 1),
-        ("Clicks", "clicks", 1),
-        (f"Spend in {currency}", "spend", 10 ** money.decimals(currency) * THOUSAND),
-    ):
-        decimals = 0 if scale == 1 else 2
-        bars = [
-            Bar(f"{one['day']:%d %b}", one[name] / scale, f"{one['day']:%d %B}: {one[name] / scale:,.{decimals}f}")
-            for one in days
-        ]
-        drawn.append((title, bar_chart(bars, title=f"{title} by day")))
-    return drawn
+    return show_own(request, network, campaign_id)
 
 
 class AdForm(BaseModel):
@@ -232,8 +170,9 @@ class AdForm(BaseModel):
 @router.post("/place/{campaign_id:path}", response_class=HTMLResponse)
 def place(request: Request, network: Network, campaign_id: str, form: Annotated[AdForm, Form()]) -> Response:
     """Put a text or image ad into a zone."""
-    _own(request, network, campaign_id)
+    own_campaign(request, network, campaign_id)
     try:
+        # guard: the ads of a member's campaign are limited
         _refuse_too_many_ads(request, network, campaign_id, form)
         ad = {
             "unit": form.unit,
@@ -241,10 +180,10 @@ def place(request: Request, network: Network, campaign_id: str, form: Annotated[
             "keywords": _listed(form.keywords),
             "weight": _number(form.weight or "1", "weight"),
         }
-        network.place(campaign_id, form.site, form.zone, ad)
+        network.place(campaign_id, form.site, form.zone, ad, review=True)
     except SquinneyError as error:
-        return _campaign(request, network, campaign_id, error=error, typed=form.model_dump())
-    return _to_campaign(request, campaign_id, "The ad was put into the zone.")
+        return show_own(request, network, campaign_id, error=error, typed=form.model_dump())
+    return to_campaign(request, campaign_id, "The ad was put into the zone. An editor reviews it before it is shown.")
 
 
 def _creative(form: AdForm) -> dict[str, str]:
@@ -256,8 +195,8 @@ def _creative(form: AdForm) -> dict[str, str]:
 def _refuse_too_many_ads(request: Request, network: AdNetwork, campaign_id: str, form: AdForm) -> None:
     placed = network.placements(campaign_id)
     key = {"site": form.site, "zone": form.zone, "ad_unit": form.unit}
-    if not is_admin(request) and len(placed) >= MOST_OWN_ADS and all(one["_id"] != key for one in placed):
-        raise LimitReached(f"a member's campaign can have at most {MOST_OWN_ADS} ads", limit=MOST_OWN_ADS)
+    if not is_admin(request) and len(placed) >= MAX_OWN_ADS and all(one["_id"] != key for one in placed):
+        raise LimitReached(f"a member's campaign can have at most {MAX_OWN_ADS} ads", limit=MAX_OWN_ADS)
 
 
 @router.post("/active/{campaign_id:path}", response_class=HTMLResponse)
@@ -265,29 +204,29 @@ def set_active(
     request: Request, network: Network, campaign_id: str, site: Text, zone: Text, unit: Text, active: Text
 ) -> Response:
     """Deactivate an ad, or activate it again."""
-    _own(request, network, campaign_id)
+    own_campaign(request, network, campaign_id)
     key = {"site": site, "zone": zone, "ad_unit": unit}
-    found = next((one for one in network.placements(campaign_id) if one["_id"] == key), None)
+    found = next((placement for placement in network.placements(campaign_id) if placement["_id"] == key), None)
     if found is None:
         raise NotFound(f"the campaign has no ad {unit} in zone {zone} of site {site}")
     kept = {name: found[name] for name in ("creative", "keywords", "weight", "cap")}
-    network.place(campaign_id, site, zone, {"unit": unit, **kept, "active": active == "yes"})
+    network.place(campaign_id, site, zone, {"unit": unit, **kept, "active": active == "yes"}, review=True)
     message = "The ad is active again." if active == "yes" else "The ad is no longer shown."
-    return _to_campaign(request, campaign_id, message)
+    return to_campaign(request, campaign_id, message)
 
 
 @router.post("/status/{campaign_id:path}", response_class=HTMLResponse)
 def set_status(request: Request, network: Network, campaign_id: str, status: Text) -> Response:
     """Pause, resume or end a campaign."""
-    _own(request, network, campaign_id)
+    own_campaign(request, network, campaign_id)
     changes = {"paused": network.pause, "active": network.resume, "ended": network.deactivate}
     if status not in changes:
         raise Invalid("status must be paused, active or ended", field="status")
     try:
         changes[status](campaign_id)
     except SquinneyError as error:
-        return _campaign(request, network, campaign_id, error=error)
-    return _to_campaign(request, campaign_id, f"The campaign is {status}.")
+        return show_own(request, network, campaign_id, error=error)
+    return to_campaign(request, campaign_id, f"The campaign is {status}.")
 
 
 @router.get("/why", response_class=HTMLResponse, dependencies=[needs("admin")])
@@ -306,14 +245,14 @@ def show_why(
     except SquinneyError as refused:
         error = refused
     typed = {"site": site, "zone": zone, "user": user, "keywords": keywords}
-    shown, more = candidates[:MOST_CANDIDATES], len(candidates[MOST_CANDIDATES:])
+    shown, more = candidates[:MAX_CANDIDATES], len(candidates[MAX_CANDIDATES:])
     return render(request, "ads/why.html", candidates=shown, more=more, typed=typed, error=error)
 
 
 @router.get("/seen/{serve_id}")
 def see(request: Request, network: Network, serve_id: str) -> Response:
     """Count an impression and return an image of one pixel. Repeated requests count once."""
-    network.impression(serve_id, source=client_address(request.scope))
+    network.impression(serve_id, source=client_network(request.scope))
     return Response(PIXEL, media_type="image/gif", headers=NOT_KEPT)
 
 
@@ -325,6 +264,18 @@ def view(network: Network, serve_id: str) -> Response:
 
 
 @router.get("/click/{serve_id}")
-def click(network: Network, serve_id: str) -> Response:
-    """Count a click, once, and redirect to the creative's URL."""
-    return RedirectResponse(network.click(serve_id).url, status_code=303, headers=NOT_KEPT)
+def click(request: Request, network: Network, serve_id: str) -> Response:
+    """Count a click, once for each visitor within some minutes, and redirect to the creative's URL."""
+    clicked = network.click(serve_id, visitor=_names_of(request))
+    return RedirectResponse(clicked.url, status_code=303, headers=NOT_KEPT)
+
+
+def _names_of(request: Request) -> list[str]:
+    """Return what the visitor is known by. Anybody can make up cookies and browsers, so an address has only a few."""
+    visitor = visitor_of(request)
+    if visitor.person:
+        return [f"person {visitor.person['_id']}"]
+    # guard: made-up browsers of one address click an ad only a few times
+    which = zlib.crc32(request.headers.get("user-agent", "").encode()) % BROWSERS_PER_ADDRESS
+    browser = f"browser {client_network(request.scope)} {which}"
+    return [browser] if visitor.is_new else [f"cookie {visitor.token}", browser]

@@ -1,1 +1,1 @@
-"""System 1: the event log, its imports, and what becomes of old events."""
+"""The event log: events of web servers and applications, stored in pages."""

@@ -7,21 +7,23 @@ from typing import Any, NotRequired, TypedDict
 
 from bson.timestamp import Timestamp
 
+from squinney.analytics.files.content import Chain, Tail
 from squinney.mongo.schema import Collection, Index
 
-LONGEST_TEXT = 16_384
-LONGEST_SITE = 1_024
+EVENTS = "analytics.events"
+IMPORTS = "analytics.imports"
+REJECTS = "analytics.rejects"
+LIVE = "live"  # the source of recorded events
+FORGETTING = "forgetting"  # the state of a source that is being deleted
 
 
 class Event(TypedDict, total=False):
     """One request from a web server's log. A field that the log shows as `-` is absent.
 
-    MongoDB sets `arrived` at the insert; roll-ups find new events by it, not by `time`. `ssk` is a hash of `_id`, the
-    synthetic part of the shard key. `request` replaces method and path where the request line is malformed.
+    `request` replaces method and path where the request line is malformed. An event is deleted at its `forget_at`, or
+    up to an hour earlier, with the others of its page.
     """
 
-    _id: str
-    arrived: Timestamp
     site: str
     time: datetime
     host: str
@@ -35,27 +37,35 @@ class Event(TypedDict, total=False):
     referer: str
     user_agent: str
     request: str
-    ssk: int
+    forget_at: datetime
 
 
-class Chain(TypedDict):
-    """Identifies a log's first lines: their length in bytes, and a digest for each line."""
-
-    bytes: int
-    digests: bytes
-
-
-class Tail(TypedDict):
-    """Identifies the last bytes before a checkpoint."""
-
-    length: int
-    hash: str
+# A page of events of one source, one site and one hour (UTC), from the first time to the last. It is never changed.
+# `_id` is "<hour>/<source>/<block>", `end` the byte of the source after its last line. MongoDB sets `arrived` at the
+# insert; roll-ups find new pages by it. A `loose` page is small, and will be packed together with others.
+EventPage = TypedDict(
+    "EventPage",
+    {
+        "_id": str,
+        "source": str,
+        "site": NotRequired[str],
+        "from": datetime,
+        "to": datetime,
+        "n": int,
+        "end": NotRequired[int],
+        "arrived": Timestamp,
+        "loose": NotRequired[bool],
+        "forget_at": NotRequired[datetime],
+        "events": list[dict[str, Any]],
+    },
+)
 
 
 class Import(TypedDict):
     """The progress of a source's import. `offset` is its checkpoint, in decompressed bytes.
 
-    `head_*`, `chain` and `tail` identify the source when its file is imported again.
+    `head_*`, `chain` and `tail` identify the source when its file is imported again. While every line was rejected, it
+    starts over when it is imported with other formats than those it `tried`. `packed` counts the packings of its pages.
     """
 
     _id: str
@@ -73,8 +83,10 @@ class Import(TypedDict):
     updated_at: datetime
     hits_offset: NotRequired[int]
     unterminated: NotRequired[bool]
+    tried: NotRequired[str]
     chain: NotRequired[Chain]
     tail: NotRequired[Tail | None]
+    packed: NotRequired[int]
 
 
 class Reject(TypedDict):
@@ -89,34 +101,49 @@ class Reject(TypedDict):
     at: datetime
 
 
-EVENT_INDEXES = [
-    Index([("path", 1), ("time", 1)], why="by_path()"),
-    Index([("host", 1), ("time", 1)], why="by_host()"),
-    Index([("time", 1)], why="between(), and recomputing roll-ups"),
-    Index([("arrived", 1)], why="events that roll-ups have not counted yet"),
+# As they were when each event was a document of its own: an older database is recognised by them.
+FLAT_INDEXES = [
+    Index([("path", 1), ("time", 1)]),
+    Index([("host", 1), ("time", 1)]),
+    Index([("time", 1)]),
+    Index([("arrived", 1)]),
 ]
-EVENT_SHARD_KEY = {"path": 1, "ssk": 1}
-
-
-def events_collection(name: str = "events", **options: Any) -> Collection:
-    """Declare a collection of events: the main one, or that of a day or month under a rotating policy."""
-    return Collection(name, indexes=EVENT_INDEXES, shard_key=EVENT_SHARD_KEY, options=options)
-
+# Two indexes inside the array: an index cannot have two arrays, but `from` and `site` are not in one.
+PAGE_INDEXES = [
+    Index([("events.path", 1), ("from", 1)], compressor="zstd", why="by_path()"),
+    Index([("events.host", 1), ("from", 1)], compressor="zstd", why="by_host(), and the sessions of a host"),
+    Index([("from", 1), ("to", 1)], why="between(), and recomputing roll-ups"),
+    Index([("arrived", 1)], why="pages that roll-ups have not counted yet"),
+    Index([("source", 1), ("end", 1)], why="counting a source's hits, and forgetting it"),
+    Index([("loose", 1), ("from", 1), ("source", 1)], partial={"loose": True}, why="packing"),
+    Index([("forget_at", 1)], sparse=True, expire_after_seconds=0, why="deletes pages at their `forget_at`"),
+]
 
 LOG_COLLECTIONS = [
-    events_collection(),
     Collection(
-        "imports",
+        EVENTS,
+        formerly="events",
+        former_indexes=FLAT_INDEXES,
+        parts_in=r"_[dm]\d{6,8}",
+        indexes=PAGE_INDEXES,
+        shard_key={"_id": "hashed"},
+        compressor="zstd",
+    ),
+    Collection(
+        IMPORTS,
+        formerly="imports",
         indexes=[
             Index([("head_hash", 1), ("head_length", -1)], why="finding a source by its longest head"),
             Index([("updated_at", -1), ("_id", 1)], why="imports()"),
+            Index([("name", 1)], why="follow(): was this log followed before?"),
         ],
         unsharded="one small document per log file",
     ),
     Collection(
-        "rejects",
+        REJECTS,
+        formerly="rejects",
         indexes=[Index([("source", 1), ("offset", 1)], why="rejects()")],
         shard_key={"_id": "hashed"},
     ),
-    Collection("retention", unsharded="one document"),
+    Collection("analytics.retention", formerly="retention", unsharded="one document"),
 ]

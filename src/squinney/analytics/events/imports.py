@@ -1,7 +1,7 @@
 """Imports: each line of a log is stored once, even if the import crashes and is repeated.
 
-Several workers store chunks at the same time. Checkpoints move in the order of the file: everything before a checkpoint
-is stored. Lines after it may be stored already; they have the same ids, so that storing them again has no effect.
+The pages and rejects of a chunk of lines are stored in one transaction with the source's checkpoint, so that what is
+stored always ends at the checkpoint. While one chunk is being stored, the next one is parsed.
 """
 
 from __future__ import annotations
@@ -9,35 +9,41 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import chain
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
+from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
 
 from squinney.analytics import parsers
-from squinney.analytics.errors import ImportRunning, NotALog
+from squinney.analytics.errors import ImportRunning, NotALog, NotUnderstood
 from squinney.analytics.events import sources
-from squinney.analytics.events.documents import Import
-from squinney.analytics.events.log_content import Content, chained, tail_of
-from squinney.analytics.events.partitions import EventPartitions
-from squinney.analytics.events.queries import OF_SOURCE
-from squinney.analytics.events.reading import Chunk, CutShort, chunks
+from squinney.analytics.events.documents import EVENTS, FORGETTING, IMPORTS, REJECTS, Import
+from squinney.analytics.events.lines import Counts, LineReader, Options, Parsed, as_text
 from squinney.analytics.events.sources import JoinedLogs
-from squinney.analytics.events.storing import Counts, Job, Options, Storer, as_text
-from squinney.analytics.events.workers import ImportWorkers, PendingChunk
+from squinney.analytics.files.chunks import Chunk, CutShort, chunks
+from squinney.analytics.files.content import Content, chained, tail_of
 from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
 from squinney.analytics.parsers.w3c import W3C
+from squinney.analytics.policy import RecentPolicy
 from squinney.clock import Clock, utcnow
 from squinney.errors import SquinneyError
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
+from squinney.transactions import in_transaction
 
+CHUNKS_AHEAD = 2  # parsed while one is being stored
+SECONDS = 60
 LINES_TRIED = 200
 INTERRUPTED = "interrupted"
 ALREADY_IMPORTED = "all of it was imported before"
 JOINED = "it contains logs that were imported before, which were continued as their own sources"
+NO_EVENTS = "none of its lines is an event: is this a log?"
 UNFINISHED = "its last line has no line end yet, and is left for the next import"
 
 
@@ -58,9 +64,14 @@ class Imported:
     counts: Counts = field(default_factory=Counts)
     note: str = ""
 
+    @property
+    def lines(self) -> int:
+        """The number of lines that this call read."""
+        return self.counts.lines
+
 
 def import_stream(
-    partitions: EventPartitions,
+    db: Db,
     raw: BinaryIO,
     options: Options,
     *,
@@ -77,28 +88,60 @@ def import_stream(
         if progress:
             progress(Progress(*_position(raw), counts))
 
-    counts, notes, source = Counts(), dict[str, None](), None
+    db = pinned(db)
+    policy = RecentPolicy(db)
+    counts, notes, source, rejected = Counts(), dict[str, None](), None, None
     rest: BinaryIO | None = raw
     while rest is not None:
         content = Content(rest)
         if not content.head:
             notes["it is empty"] = None
             break
+        # guard: a binary file is refused
         _refuse_binary(content.head)
-        with operation(60):
+        with operation(SECONDS):
             source = sources.begin(
-                partitions.db, content, name=options.name, title=options.title, site=options.site, clock=clock
+                db,
+                content,
+                name=options.name,
+                title=options.title,
+                site=options.site,
+                clock=clock,
+                tried=parsers.tried(options.format, options.field_map),
             )
         stream = content.read_from(source["offset"])
-        joined = None if options.name or raw.seekable() else JoinedLogs(partitions.db, stream, source)
+        joined = None if options.name or raw.seekable() else JoinedLogs(db, stream, source)
         found = chunks(cast(BinaryIO, joined) or stream, source["offset"], size=options.chunk_bytes)
-        run = _Run(partitions, source, options, clock, after_checkpoint, report)
+        run = _Run(db, policy, source, options, clock, after_checkpoint, report)
         run.store_all(content, found)
         source, counts, rest = run.source, counts + run.counts, joined.next_log if joined else None
+        rejected = rejected or (source if sources.is_rejected(source) else None)
         notes |= dict.fromkeys([*run.notes, JOINED] if rest else run.notes)
     if counts.lines:
         notes.pop(ALREADY_IMPORTED, None)
-    return Imported(source, counts, "; ".join(notes))
+    return Imported(source if counts.stored else rejected or source, counts, "; ".join(notes))
+
+
+def require_events(db: Db, imported: Imported) -> None:
+    """Refuse an import of which every line was rejected.
+
+    Raises: `NotUnderstood`, with the formats that were tried and the reason of the first reject.
+    """
+    source = imported.source
+    if source is None or imported.counts.stored or not sources.is_rejected(source):
+        return
+    with operation(60, reads_only=True):
+        first = db[REJECTS].find_one({"source": source["_id"]}, sort=[("source", 1), ("offset", 1)])
+    reason = f"line {first['line_number']:,}: {first['reason']}" if first else "its rejects are gone"
+    tried = source.get("tried", source["format"])
+    raise NotUnderstood(
+        f"{source['name']}: none of its lines is an event;"
+        f" {'' if f'formats {tried}' in reason else f'tried {tried}; '}{reason}; import it again with the right format",
+        imported,
+        field="format",
+        source=source["_id"],
+        tried=tried,
+    )
 
 
 def is_known(db: Db, raw: BinaryIO) -> bool:
@@ -124,9 +167,10 @@ def _position(raw: BinaryIO) -> tuple[int, int | None]:
 
 @dataclass
 class _Run:
-    """Stores a source's chunks and moves its checkpoint."""
+    """Stores a source's chunks, each with its checkpoint."""
 
-    _partitions: EventPartitions
+    _db: Db
+    _policy: RecentPolicy
     source: Import
     _options: Options
     _clock: Clock
@@ -140,22 +184,24 @@ class _Run:
         self._format = self.source["format"] if self._options.format == "auto" else self._options.format
 
     def store_all(self, content: Content, found: Iterator[Chunk]) -> None:
-        """Store every chunk, move the checkpoint after each one, and set the source's final state."""
+        """Store every chunk, and set the source's final state."""
         try:
             self._store_chunks(self._importable(content, found))
         except ImportRunning:  # the other import sets the state
             raise
         except BaseException:
             with suppress(SquinneyError, PyMongoError):
+                # guard: an interrupted import is marked as interrupted
                 self._finished(INTERRUPTED)
             raise
-        self.source = self._finished("incomplete" if self._damage else "done")
+        state = "incomplete" if self._damage else sources.REJECTED if sources.is_rejected(self.source) else "done"
+        self.source = self._finished(state)
         if self._damage:
             self.notes.append(self._damage)
-        elif not self.counts.lines:
+        elif not self.counts.lines and state == "done":
             self.notes.insert(0, ALREADY_IMPORTED)
         elif not self.counts.stored:
-            self.notes.insert(0, "none of its lines is an event: is this a log?")
+            self.notes.insert(0, NO_EVENTS)
         if not self.counts.lines and self._after_checkpoint:
             self._after_checkpoint(self.source)
 
@@ -169,25 +215,32 @@ class _Run:
                     self.notes.append(UNFINISHED)
                     return
                 yield chunk
+        # guard: the readable lines of a damaged file are stored
         except CutShort as error:
             self._damage = f"the compressed file is cut short or damaged ({error}); the readable lines are stored"
 
     def _store_chunks(self, found: Iterator[Chunk]) -> None:
-        """Keep the workers busy, and wait for the oldest chunk first: checkpoints move in the file's order."""
+        """Parse ahead in a thread, and store the chunks in the order of the file."""
         first = next(found, None)
         if first is None:
             return
         self._choose_format(first)
-        pending: deque[PendingChunk] = deque()
+        options = replace(self._options, format=self._format or "auto", site=self.source["site"])
+        reader = LineReader(self.source["_id"], options, self._policy)
+        pending: deque[Future[Parsed]] = deque()
         next_line = self.source["lines"] + 1
-        with self._workers() as workers:
+        continues_a_line = bool(self.source.get("unterminated"))
+        with ThreadPoolExecutor(1, thread_name_prefix="import") as threads:
             for chunk in map(self._with_header, chain([first], found)):
-                pending.append(workers.store(chunk, next_line))
+                read = partial(reader.read, continues_a_line=continues_a_line)
+                pending.append(threads.submit(read, chunk, next_line))
+                continues_a_line = False
                 next_line += chunk.lines.count(b"\n") if not chunk.too_long and chunk.terminated else 1
-                if len(pending) > workers.max_pending:
-                    self._checkpoint(pending.popleft())
+                if len(pending) > CHUNKS_AHEAD:
+                    # guard: checkpoints move in the file's order
+                    self._store(pending.popleft().result())
             while pending:
-                self._checkpoint(pending.popleft())
+                self._store(pending.popleft().result())
 
     def _choose_format(self, first: Chunk) -> None:
         if self._format or self._options.field_map:
@@ -200,50 +253,55 @@ class _Run:
         if not self._format.startswith((W3C_FIELDS, "w3c")):
             return chunk
         chunk = replace(chunk, header=self._format)
+        # guard: a chunk uses the field names of an earlier chunk
         self._format = last_header(chunk)
         return chunk
 
-    def _workers(self) -> ImportWorkers:
-        source = self.source["_id"]
-        where = OF_SOURCE(source=source, after=self.source["offset"])
-        with operation(60):
-            stored = [event for partition in self._partitions.spanning() for event in partition.find(where, {"_id": 1})]
-        known = {sources.offset_in(event["_id"]) for event in stored}
-        options = replace(self._options, format=self._format or "auto", site=self.source["site"])
-        job = Job(source, self._partitions.db.name, known, options)
-        return ImportWorkers(Storer(self._partitions, job, bool(self.source.get("unterminated"))))
+    def _store(self, parsed: Parsed) -> None:
+        """Store a chunk's pages and rejects, and move the checkpoint after it, unless another process has moved it.
 
-    def _checkpoint(self, pending: PendingChunk) -> None:
-        """Wait for a chunk and move the checkpoint after it, unless another process has moved the checkpoint.
-
-        Atomic: one update, whose filter contains the old offset.
+        Atomic: one transaction.
         """
-        chunk, counts = pending.chunk, pending.counts()
-        unchanged = {"_id": self.source["_id"], "offset": chunk.offset, "state": {"$ne": sources.FORGETTING}}
+        with operation(SECONDS):
+            source = in_transaction(self._db, partial(self._write, parsed), seconds=SECONDS)
+        if source is None:
+            raise ImportRunning(f"another process is importing {self.source['name'] or 'this source'}")
+        self.source = source
+        self.counts += parsed.counts
+        if self._after_checkpoint:
+            self._after_checkpoint(self.source)
+        self._report(self.counts)
+
+    def _write(self, parsed: Parsed, session: ClientSession) -> Import | None:
+        chunk = parsed.chunk
+        # guard: a checkpoint moves only if its offset is unchanged
+        unchanged = {"_id": self.source["_id"], "offset": chunk.offset, "state": {"$ne": FORGETTING}}
         moved = {
             "offset": chunk.end,
             "state": "running",
             "format": last_header(chunk) if chunk.header else self._format,
             "unterminated": not chunk.terminated,
+            "tried": parsers.tried(self._options.format, self._options.field_map),
             "chain": chained(self.source.get("chain"), chunk),
             "tail": tail_of(chunk),
             "updated_at": self._clock(),
         }
-        with operation(60):
-            source = self._partitions.db["imports"].find_one_and_update(
-                unchanged, {"$set": moved, "$inc": asdict(counts)}, return_document=True
-            )
-        if source is None:
-            raise ImportRunning(f"another process is importing {self.source['name'] or 'this source'}")
-        self.source = cast(Import, source)
-        self.counts += counts
-        if self._after_checkpoint:
-            self._after_checkpoint(self.source)
-        self._report(self.counts)
+        source = self._db[IMPORTS].find_one_and_update(
+            unchanged, {"$set": moved, "$inc": asdict(parsed.counts)}, return_document=True, session=session
+        )
+        if source is not None:
+            if parsed.rejects:  # an import of an older version may have stored some before it died
+                lines = {"source": self.source["_id"], "offset": {"$gte": chunk.offset, "$lt": chunk.end}}
+                self._db[REJECTS].delete_many(lines, session=session)
+            for name, documents in ((EVENTS, parsed.pages), (REJECTS, parsed.rejects)):
+                if documents:
+                    self._db[name].insert_many(cast(Any, documents), ordered=False, session=session)
+        return cast(Import | None, source)
 
     def _finished(self, state: str) -> Import:
-        with operation(60):
-            done = self._partitions.db["imports"].find_one_and_update(
+        with operation(SECONDS):
+            done = self._db[IMPORTS].find_one_and_update(
+                # guard: an import sets its final state only if its offset is unchanged
                 {"_id": self.source["_id"], "offset": self.source["offset"]},
                 {"$set": {"state": state}},
                 return_document=True,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,33 +14,57 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from bson.raw_bson import RawBSONDocument
+from pymongo.client_session import ClientSession
+from pymongo.errors import BulkWriteError
+from pymongo.write_concern import WriteConcern
+
 from squinney import checks
 from squinney.analytics import parsers, rules
-from squinney.analytics.errors import UnknownSource
-from squinney.analytics.events import durability as levels
-from squinney.analytics.events import imports, queries
-from squinney.analytics.events.documents import LONGEST_SITE, Event, Import, Reject
-from squinney.analytics.events.durability import Durability
-from squinney.analytics.events.follow import Follower
+from squinney.analytics.errors import NotUnderstood, UnknownSource
+from squinney.analytics.events import imports, queries, readers
+from squinney.analytics.events.documents import EVENTS, IMPORTS, LIVE, Event, Import, Reject
 from squinney.analytics.events.imports import Imported, Progress
-from squinney.analytics.events.partitions import EventPartitions, Failure
-from squinney.analytics.events.readers import Readers, by_day_and_path
-from squinney.analytics.events.reading import LONGEST_LINE
-from squinney.analytics.events.storing import Options, as_text, with_storage_fields
+from squinney.analytics.events.lines import Options, as_text
+from squinney.analytics.events.pages import PageBuilder
+from squinney.analytics.files.chunks import MAX_LINE_LENGTH
+from squinney.analytics.files.follow import Follower
+from squinney.analytics.policy import REFRESH_SECONDS, RecentPolicy
 from squinney.clock import Clock, utcnow
-from squinney.errors import Invalid
-from squinney.mongo.connect import operation
+from squinney.errors import Invalid, Unavailable
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
-from squinney.mongo.queries import Query
+from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.transactions import Key, Plan, Transactions
+from squinney.transactions import Key, once
 
-MOST_AT_ONCE = 10_000
-MOST_A_PAGE = 1_000
+log = logging.getLogger(__name__)
+
+MAX_AT_ONCE = 10_000
+MAX_PAGE_SIZE = 1_000
 # A running import updates its record with every chunk, and each write may wait up to a minute for MongoDB.
 SILENT_SECONDS = 180
+SECONDS = 60
+
+Durability = str | int
+
+LEVELS = {
+    "fire-and-forget": WriteConcern(w=0),
+    "acknowledged": WriteConcern(w=1),
+    "journaled": WriteConcern(w=1, j=True),
+    "replicated": WriteConcern(w="majority"),
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An event that was not stored: its position in the call, and the reason."""
+
+    index: int
+    reason: str
+    document: Document
 
 
 @dataclass(frozen=True)
@@ -54,18 +78,9 @@ class Recorded:
 class EventLog:
     """The log store: events recorded one by one, in batches, or imported from log files exactly once."""
 
-    def __init__(
-        self,
-        db: Db,
-        *,
-        partitions: EventPartitions | None = None,
-        transactions: Transactions | None = None,
-        clock: Clock = utcnow,
-    ) -> None:
+    def __init__(self, db: Db, *, refresh_seconds: float = REFRESH_SECONDS, clock: Clock = utcnow) -> None:
         self._db = pinned(db)
-        self._transactions = transactions or Transactions(db)
-        self._partitions = partitions or EventPartitions(db)
-        self._readers = Readers(self._partitions)
+        self._policy = RecentPolicy(self._db, refresh_seconds=refresh_seconds)
         self._clock = clock
 
     # ---- writing ----
@@ -80,19 +95,17 @@ class EventLog:
     ) -> Event:
         """Store one event, once per `key`, and return it; its `time` is required, with a time zone.
 
-        Atomic: one insert; with a key, first the key's record, which contains the event's id.
+        Atomic: one insert; with a key, one transaction with the key's record.
         After a crash: the event is stored or not; a repeat with the same key stores it if it is missing.
-        Raises: `Invalid`, also for an event older than the retention policy keeps; with a key also `KeyReused` and
-        `StillRunning`.
+        Raises: `Invalid`, also for an event older than the retention policy keeps; with a key also `KeyReused`.
         """
-        concern = levels.write_concern(durability)
-        (document,) = self._identified([rules.checked_event(event)], key)
-        failures = self._partitions.insert([document], concern)
+        checked = rules.checked_event(event)
+        failures = self._store([checked], durability, key)
         if failures:
             raise Invalid(failures[0].reason, field="event")
-        return cast(Event, document)
+        return cast(Event, checked)
 
-    @operation(60)
+    @operation(SECONDS)
     def record_many(
         self,
         events: Iterable[Mapping[str, object]],
@@ -102,35 +115,66 @@ class EventLog:
     ) -> Recorded:
         """Store up to 10,000 events, once per `key`, and report every event that was not stored.
 
-        Atomic: each event separately, in no order; with a key, first the key's record, from which the ids are derived.
-        After a crash: some events are stored. A repeat with the same key stores the others; without a key it would
-        store all of them again.
+        Atomic: the events of each site and hour, in pages; with a key, all of them in one transaction with its record.
+        After a crash: some pages are stored. A repeat with the same key stores all events or none; without a key it
+        would store all of them again.
         Raises: `Invalid` for too many events; problems of single events are in the result's `failures`. With a key also
-        `KeyReused` and `StillRunning`.
+        `KeyReused`.
         """
-        concern = levels.write_concern(durability)
-        checked: list[tuple[int, Document]] = []
+        checked: list[Document] = []
+        positions: list[int] = []
         failures: list[Failure] = []
         for index, event in enumerate(events):
-            if index >= MOST_AT_ONCE:
-                raise Invalid(f"at most {MOST_AT_ONCE} events at once", field="events", limit=MOST_AT_ONCE)
+            if index >= MAX_AT_ONCE:
+                raise Invalid(f"at most {MAX_AT_ONCE} events at once", field="events", limit=MAX_AT_ONCE)
             try:
-                checked.append((index, rules.checked_event(event)))
+                checked.append(rules.checked_event(event))
+                positions.append(index)
             except Invalid as error:
                 failures.append(Failure(index, error.message, dict(event) if isinstance(event, Mapping) else {}))
-        documents = self._identified([event for _, event in checked], key)
-        refused = self._partitions.insert(documents, concern) if documents else []
-        failures += [Failure(checked[failure.index][0], failure.reason, failure.document) for failure in refused]
-        return Recorded(len(documents) - len(refused), sorted(failures, key=lambda failure: failure.index))
+        refused = self._store(checked, durability, key)
+        failures += [Failure(positions[one.index], one.reason, one.document) for one in refused]
+        return Recorded(len(checked) - len(refused), sorted(failures, key=lambda failure: failure.index))
 
-    def _identified(self, events: list[Document], key: str | Key | None) -> list[Document]:
-        """Return the events with new ids, or with the ids that the first use of the key gave them."""
-        if key is None:
-            return [with_storage_fields(event, new_id()) for event in events]
-        plan = Plan([], result=new_id())
-        arguments = {"events": events}
-        first = self._transactions.run("record-events", plan, key=key, arguments=arguments).result
-        return [with_storage_fields(event, f"{first}{index:04d}") for index, event in enumerate(events)]
+    def _store(self, events: list[Document], durability: Durability, key: str | Key | None) -> list[Failure]:
+        """Store the events, and return those that were refused."""
+        concern = write_concern(durability)
+        policy = self._policy()
+        reasons = {index: reason for index, event in enumerate(events) if (reason := policy.refusal(event["time"]))}
+        block = new_id()
+        builder = PageBuilder(LIVE, lambda index: f"{block}-{index:04d}")
+        for index, event in enumerate(events):
+            if index not in reasons:
+                builder.add_document(event, index)
+        pages = builder.finish()
+        insert = self._insert if key is None else partial(self._insert_once, key, events)
+        refused = insert([page.document for page in pages], concern) if pages else {}
+        reasons |= {index: reason for number, reason in refused.items() for index in pages[number].numbers}
+        return [Failure(index, reason, events[index]) for index, reason in sorted(reasons.items())]
+
+    def _insert(self, pages: Sequence[RawBSONDocument], concern: WriteConcern) -> dict[int, str]:
+        """Insert the pages; return the positions of those that the server refused, with its reasons."""
+        try:
+            self._db[EVENTS].with_options(write_concern=concern).insert_many(cast(Any, pages), ordered=False)
+        except BulkWriteError as error:
+            return _refused(error)
+        return {}
+
+    def _insert_once(
+        self, key: str | Key, events: list[Document], pages: Sequence[RawBSONDocument], _: WriteConcern
+    ) -> dict[int, str]:
+        """Insert all pages or none, once per key."""
+
+        def work(session: ClientSession) -> int:
+            self._db[EVENTS].insert_many(cast(Any, pages), session=session)
+            return len(events)
+
+        try:
+            once(self._db, "record-events", work, key=key, arguments={"events": events}, own={EVENTS}, seconds=SECONDS)
+        except BulkWriteError as error:
+            reason = next(iter(_refused(error).values()))
+            return dict.fromkeys(range(len(pages)), reason)
+        return {}
 
     @operation(None)
     def import_file(
@@ -142,9 +186,6 @@ class EventLog:
         format: str = "auto",
         field_map: Mapping[str, str] | None = None,
         fields: Collection[str] | None = None,
-        durability: Durability = "replicated",
-        processes: int = 1,
-        uri: str | None = None,
         progress: Callable[[Progress], None] | None = None,
         after_checkpoint: Callable[[Import], None] | None = None,
         take_unterminated: bool = False,
@@ -154,41 +195,34 @@ class EventLog:
 
         Lines that cannot be parsed are kept in `rejects` with their number and the reason. `fields` limits which fields
         of each event are stored. A last line without a line end is left for the next import, unless `take_unterminated`
-        is set. More than one of `processes` needs the `uri`, since each process opens its own connection.
-        `after_checkpoint` is called with the source after each checkpoint, and also when there is nothing new to
-        import: this makes up for a call that a crash prevented.
+        is set. `after_checkpoint` is called with the source after each checkpoint, and also when nothing is new: this
+        makes up for a call that a crash prevented. If every line of the log is rejected, this is an error; imported
+        again with another format, the log starts over.
 
-        Atomic: the update of the checkpoint, after each chunk of about a megabyte.
-        After a crash: there may be events beyond the checkpoint; a repeated import continues from the checkpoint and
-        stores no event twice.
-        Raises: `Invalid`, `NotALog`, `UnknownFormat`, `ImportRunning`, `Unavailable`.
+        Atomic: each chunk of about a megabyte, in one transaction with the checkpoint.
+        After a crash: some chunks are stored; a repeated import continues from the checkpoint.
+        Raises: `Invalid`, `NotALog`, `NotUnderstood`, `UnknownFormat`, `ImportRunning`, `Unavailable`.
         """
-        concern = levels.write_concern(durability)
-        if not concern.acknowledged:
-            message = "durability: an import cannot fire and forget, because its checkpoints need acknowledged writes"
-            raise Invalid(message, field="durability")
         options = Options(
-            name=None if source is None else checks.text(source, "source", least=1, most=500),
+            name=None if source is None else checks.text(source, "source", min_length=1, max_length=500),
             title=title or source or _title(path),
-            site=checks.text(site, "site", most=LONGEST_SITE),
+            site=checks.text(site, "site", max_length=rules.MAX_SITE_LENGTH),
             format=format,
             field_map=field_map,
             fields=fields,
-            concern=concern,
-            processes=checks.integer(processes, "processes", least=1, most=64),
-            uri=uri,
             take_unterminated=take_unterminated,
         )
-        if processes > 1 and uri is None:
-            raise Invalid("uri is required for more than one process", field="uri")
         if format != "auto" or field_map:
             parsers.parser_for(format, field_map)
         if unknown := set(fields or ()) - set(parsers.FIELDS):
             raise Invalid(f"fields: {min(unknown)} is not one of {', '.join(parsers.FIELDS)}", field="fields")
         with _opened(path) as raw:
-            return imports.import_stream(
-                self._partitions, raw, options, progress=progress, after_checkpoint=after_checkpoint, clock=self._clock
+            imported = imports.import_stream(
+                self._db, raw, options, progress=progress, after_checkpoint=after_checkpoint, clock=self._clock
             )
+        # guard: an import that rejects every line is an error
+        imports.require_events(self._db, imported)
+        return imported
 
     @operation(None)
     def follow(
@@ -203,53 +237,63 @@ class EventLog:
         """Import a log and keep importing what is appended to it, across rotations, until `stop` is set.
 
         `options` are those of `import_file` except `source`: a followed log is always identified by its content.
-        `on_import` is called after each import that read new lines.
+        `on_import` is called after each import that read new lines. A log of which every line is rejected gives a
+        warning, not an error, since later lines may be events.
 
         Atomic: as `import_file`.
         After a crash: follow the log again; it continues from its checkpoint.
         Raises: as `import_file`, but waits while MongoDB is unreachable or another import reads the same log.
         """
-
+        warned: set[str] = set()
         checks.seconds(poll_seconds, "poll_seconds")
         if "source" in options:
             raise Invalid("source: a followed log is identified by its content, not by a name", field="source")
 
         def read(file: BinaryIO) -> Imported:
             file.seek(0)
-            return self.import_file(file, title=_title(path), **options)
+            try:
+                return self.import_file(file, title=_title(path), **options)
+            except NotUnderstood as error:  # later lines may be events
+                source = error.details["source"]
+                if source not in warned:
+                    log.warning("following %s: %s", path, error.message)
+                warned.add(source)
+                return cast(Imported, error.imported)
 
         def is_known(file: BinaryIO) -> bool:
+            file.seek(0)
             return imports.is_known(self._db, file)
 
-        Follower(Path(path), read, is_known, on_import).run(stop or threading.Event(), poll_seconds)
+        def was_followed() -> bool:
+            with operation(60, reads_only=True):
+                return queries.IMPORTS_NAMED.find_one(self._db, name=_title(path), projection={"_id": 1}) is not None
+
+        Follower(Path(path), read, is_known, was_followed, on_import).run(stop or threading.Event(), poll_seconds)
 
     # ---- reading ----
 
-    @operation(60, reads_only=True)
+    @operation(SECONDS, reads_only=True)
     def by_path(self, path: str, start: datetime | None = None, end: datetime | None = None) -> Iterator[Event]:
         """Stream the events with a path, oldest first.
 
         Raises: `Invalid`.
         """
-        checks.text(path, "path", most=LONGEST_LINE)
-        first, last = rules.checked_open_range(start, end)
-        return self._readers.stream(queries.BY_PATH, path=path, start=first, end=last)
+        checks.text(path, "path", max_length=MAX_LINE_LENGTH)
+        return readers.stream(self._db, queries.BY_PATH, *rules.checked_open_range(start, end), path=path)
 
-    @operation(60, reads_only=True)
+    @operation(SECONDS, reads_only=True)
     def by_host(self, host: str, start: datetime | None = None, end: datetime | None = None) -> Iterator[Event]:
         """Stream the events of a client host, oldest first.
 
         Raises: `Invalid`.
         """
-        checks.text(host, "host", most=LONGEST_LINE)
-        first, last = rules.checked_open_range(start, end)
-        return self._readers.stream(queries.BY_HOST, host=host, start=first, end=last)
+        checks.text(host, "host", max_length=MAX_LINE_LENGTH)
+        return readers.stream(self._db, queries.BY_HOST, *rules.checked_open_range(start, end), host=host)
 
-    @operation(60, reads_only=True)
+    @operation(SECONDS, reads_only=True)
     def between(self, start: datetime, end: datetime) -> Iterator[Event]:
         """Stream the events from `start` (included) to `end` (excluded), oldest first."""
-        start, end = rules.checked_range(start, end)
-        return self._readers.stream(queries.BETWEEN, start=start, end=end)
+        return readers.stream(self._db, queries.BETWEEN, *rules.checked_range(start, end))
 
     @operation(reads_only=True)
     def page(
@@ -263,26 +307,25 @@ class EventLog:
     ) -> Page[Event]:
         """Return a page of about `limit` events, oldest first; `next` is the `start` (ISO 8601) of the next page.
 
-        Events with the same time are always on the same page, so that the indexes need not contain the id.
+        Events with the same time are always on the same page.
         """
         start, end = rules.checked_range(start, end)
-        checks.integer(limit, "limit", least=1, most=MOST_A_PAGE)
-        query, arguments = _narrowest(path, host)
-        read = partial(self._readers.stream, query, **arguments)
-        found = list(islice(read(start=start, end=end, limit=limit + 1), limit + 1))
+        checks.integer(limit, "limit", minimum=1, maximum=MAX_PAGE_SIZE)
+        query, wanted = _narrowest(path, host)
+        found = list(islice(readers.stream(self._db, query, start, end, **wanted), limit + 1))
         if len(found) <= limit:
             return Page(found)
         last = found[-1]["time"]
         whole = [event for event in found if event["time"] < last]
         if not whole:  # more events than `limit` have the same time: return all of them
             just_after = last + timedelta(milliseconds=1)
-            whole = list(read(start=last, end=just_after))
+            whole = list(readers.stream(self._db, query, last, just_after, **wanted))
             last = just_after
         return Page(whole, last.isoformat() if last < end else None)
 
-    @operation(60, reads_only=True)
+    @operation(SECONDS, reads_only=True)
     def count_by_day_and_path(
-        self, start: datetime, end: datetime, *, cursor: str | None = None, limit: int = MOST_A_PAGE
+        self, start: datetime, end: datetime, *, cursor: str | None = None, limit: int = MAX_PAGE_SIZE
     ) -> Page[Document]:
         """Return the number of requests per day (UTC) and path: rows of `day`, `path` and `count`, sorted.
 
@@ -291,35 +334,32 @@ class EventLog:
         Raises: `Invalid`.
         """
         start, end = rules.checked_range(start, end)
-        checks.integer(limit, "limit", least=1, most=MOST_A_PAGE)
-        return by_day_and_path(self._readers, start, end, cursor=cursor, limit=limit)
+        checks.integer(limit, "limit", minimum=1, maximum=MAX_PAGE_SIZE)
+        return readers.by_day_and_path(self._db, start, end, cursor=cursor, limit=limit)
 
-    @operation(60, reads_only=True)
+    @operation(SECONDS, reads_only=True)
     def count_by_status(self, start: datetime, end: datetime, *, site: str | None = None) -> dict[int, int]:
         """Return the number of events per status, of one site or of all sites."""
         start, end = rules.checked_range(start, end)
-        counts = self._readers.count(
-            queries.BY_STATUS(start=start, end=end, site=site),
-            start,
-            end,
-            of_row=lambda status: int(status or 0),
-            of_event=lambda event: event.get("status") or 0 if site in (None, event.get("site", "")) else None,
-        )
+        counts: dict[int, int] = {}
+        for row in queries.BY_STATUS.run(self._db, start=start, end=end, site=site):
+            status = int(row["_id"] or 0)
+            counts[status] = counts.get(status, 0) + row["count"]
         return dict(sorted(counts.items()))
 
     @operation(reads_only=True)
     def count(self) -> int:
-        """Return the estimated number of events, from collection metadata."""
-        return sum(partition.estimated_document_count() for partition in self._partitions.spanning())
+        """Return the number of events, estimated if there are millions."""
+        return readers.count(self._db)
 
     @operation(reads_only=True)
     def index_sizes(self) -> dict[str, int]:
-        """Return the size of each index in bytes, summed over all partitions of the events."""
-        sizes: Counter[str] = Counter()
-        for partition in self._partitions.spanning():
-            for row in partition.aggregate([{"$collStats": {"storageStats": {}}}]):
-                sizes.update(row["storageStats"]["indexSizes"])
-        return dict(sizes)
+        """Return the size of each index of the events in bytes."""
+        sizes: dict[str, int] = {}
+        for row in self._db[EVENTS].aggregate([{"$collStats": {"storageStats": {}}}]):  # one row per shard
+            for name, size in row["storageStats"]["indexSizes"].items():
+                sizes[name] = sizes.get(name, 0) + size
+        return sizes
 
     @operation(reads_only=True)
     def imports(self, *, cursor: str | None = None, limit: int = 50) -> Page[Import]:
@@ -342,7 +382,7 @@ class EventLog:
         """
         checks.identifier(source, "source")
         found = page(self._db, queries.REJECTS, cursor=cursor, limit=limit, source=source)
-        if not found.items and self._db["imports"].find_one({"_id": source}, {"_id": 1}) is None:
+        if not found.items and self._db[IMPORTS].find_one({"_id": source}, {"_id": 1}) is None:
             raise UnknownSource(f"nothing was imported under {source}", source=source)
         return cast(Page[Reject], found)
 
@@ -362,10 +402,31 @@ def _opened(path: str | Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
         raise Invalid(f"{path}: {error.strerror}", field="path") from error
 
 
-def _narrowest(path: str | None, host: str | None) -> tuple[Query, dict[str, Any]]:
+def write_concern(durability: Any) -> WriteConcern:
+    """Return the write concern for a level's name, or for a number of members that must confirm the write."""
+    if isinstance(durability, int) and not isinstance(durability, bool) and 1 <= durability <= 50:
+        return WriteConcern(w=durability)
+    if isinstance(durability, str) and durability in LEVELS:
+        return LEVELS[durability]
+    message = f"durability must be one of {', '.join(LEVELS)}, or a number of members from 1 to 50"
+    raise Invalid(message, field="durability")
+
+
+def _refused(error: BulkWriteError) -> dict[int, str]:
+    """Return the reasons of the server, by the positions of the documents that it refused.
+
+    Raises: `Unavailable` if too few members confirmed the other documents.
+    """
+    details: Any = error.details or {}
+    if details.get("writeConcernErrors"):
+        raise Unavailable("too few members have confirmed a write", outcome_unknown=True) from error
+    return {failed["index"]: failed["errmsg"] for failed in details.get("writeErrors", [])}
+
+
+def _narrowest(path: str | None, host: str | None) -> tuple[Pipeline, dict[str, str]]:
     if path is not None and host is not None:
         raise Invalid("path and host cannot be combined: give one, not both", field="host")
     for query, name, value in ((queries.BY_PATH, "path", path), (queries.BY_HOST, "host", host)):
         if value is not None:
-            return query, {name: checks.text(value, name, most=LONGEST_LINE)}
+            return query, {name: checks.text(value, name, max_length=MAX_LINE_LENGTH)}
     return queries.BETWEEN, {}

@@ -1,179 +1,69 @@
-"""Reading events from all partitions: merged by time, and each event once, even while events are being moved."""
+"""Reading events in the order of their times, from pages that overlap."""
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import chain, groupby
+from itertools import chain
 from operator import itemgetter
-from typing import Any, TypeVar, cast
+from typing import cast
 
-from pymongo.client_session import ClientSession
-from pymongo.errors import OperationFailure, PyMongoError
-
-from squinney.analytics.calendar import EARLIEST, LATEST, floor
+from squinney.analytics.calendar import floor
 from squinney.analytics.events import queries
-from squinney.analytics.events.documents import Event
-from squinney.analytics.events.partitions import CAPPED, EventPartitions, Events, Policy
-from squinney.errors import Invalid, Unavailable
-from squinney.mongo.connect import is_away
-from squinney.mongo.queries import Query
-from squinney.mongo.schema import Document
+from squinney.analytics.events.documents import EVENTS, Event
+from squinney.analytics.events.pages import events_of
+from squinney.errors import Invalid
+from squinney.mongo.deadlines import operation
+from squinney.mongo.queries import Pipeline
+from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cursor_keys, page_from
 
-SNAPSHOT_UNAVAILABLE = 246
-K = TypeVar("K", bound=Hashable)
+SECONDS = 60
+PAGES_AT_FIRST, PAGES_AT_ONCE = 8, 64
+DAY_AND_PATH = [("day", 1), ("path", 1)]
+EXACT_PAGES = 20_000
+SAMPLED_PAGES = 1_000
+
 Row = tuple[datetime, str]  # a day and a path
 
-DAY_AND_PATH = [("day", 1), ("path", 1)]
 
-# Reads one partition, within a session or without.
-Read = Callable[[Events, ClientSession | None], Iterator[Document]]
+def stream(db: Db, query: Pipeline, start: datetime, end: datetime, **wanted: str) -> Iterator[Event]:
+    """Yield the events, oldest first, those of one time in the order of the log; none is missed while pages are packed.
 
-
-class Readers:
-    """Streams and counts over the partitions of a time range."""
-
-    def __init__(self, partitions: EventPartitions) -> None:
-        self._partitions = partitions
-
-    def stream(
-        self, query: Query, *, limit: int = 0, projection: Any = None, in_snapshot: bool = False, **arguments: Any
-    ) -> Iterator[Event]:
-        """Stream the query's events of all partitions in its order; an event that is being moved appears once."""
-        ((field, _),) = query.sort
-
-        def read(partition: Events, session: ClientSession | None) -> Iterator[Document]:
-            found = partition.find(query(**arguments), projection, limit=limit, batch_size=limit, session=session)
-            return found.sort(field, 1)
-
-        start, end = arguments.get("start", EARLIEST), arguments.get("end", LATEST)
-        streams = self.streams(read, start, end, in_snapshot=in_snapshot)
-        if len(streams) == 1:
-            return _with_clear_errors(cast(Iterable[Event], streams[0]))
-        return _with_clear_errors(_each_once(heapq.merge(*streams, key=itemgetter(field)), field))
-
-    def count(
-        self,
-        pipeline: list[Document],
-        start: datetime,
-        end: datetime,
-        *,
-        of_row: Callable[[Any], K],
-        of_event: Callable[[Event], K | None],
-    ) -> Counter[K]:
-        """Return the number of events per group: the pipeline's `count` rows, summed over the partitions.
-
-        While events move to or from a capped partition, some are in two partitions. Then the events are counted here
-        one by one, except those of no group. The count is repeated if a move began or ended meanwhile.
-        """
-        while True:
-            policy = self._partitions.policy()
-            if policy.moving and self._moves_capped(policy, start, end):
-                groups = map(of_event, self.stream(queries.BETWEEN, start=start, end=end))
-                counts = Counter(group for group in groups if group is not None)
-            else:
-                counts = self._sum(pipeline, start, end, of_row)
-            if self._partitions.policy() == policy:
-                return counts
-
-    def _moves_capped(self, policy: Policy, start: datetime, end: datetime) -> bool:
-        return policy.strategy == "capped" or any(
-            partition.name == CAPPED for partition in self._partitions.spanning(start, end)
-        )
-
-    def _sum(self, pipeline: list[Document], start: datetime, end: datetime, of_row: Callable[[Any], K]) -> Counter[K]:
-        def read(partition: Events, session: ClientSession | None) -> Iterator[Document]:
-            return iter(partition.aggregate(pipeline, allowDiskUse=True, session=session))
-
-        counts: Counter[K] = Counter()
-        for row in chain.from_iterable(self.streams(read, start, end)):
-            counts[of_row(row["_id"])] += row["count"]
-        return counts
-
-    def streams(
-        self, read: Read, start: datetime = EARLIEST, end: datetime = LATEST, *, in_snapshot: bool = False
-    ) -> list[Iterable[Document]]:
-        """Return the results of `read` per partition; an event that is being moved may appear in two of them.
-
-        With `in_snapshot` none is missed, even by a reader that is suspended until events move.
-        """
-        if not in_snapshot and not self._partitions.policy().moving:
-            return [read(partition, None) for partition in self._partitions.spanning(start, end)]
-        while True:
-            try:
-                partitions = self._partitions.spanning(start, end)
-                streams = self._in_one_snapshot(read, partitions)
-            except OperationFailure as error:  # a partition was just created
-                if error.code != SNAPSHOT_UNAVAILABLE:
-                    raise
-                continue
-            # A partition that was created after the list may contain events that moved before the snapshot.
-            if set(self._partitions.spanning(start, end)) <= set(partitions):
-                return streams
-
-    def _in_one_snapshot(self, read: Read, partitions: list[Events]) -> list[Iterable[Document]]:
-        """Read all partitions in one snapshot, except a capped one, which snapshots do not support.
-
-        Events are inserted into their new partition before they are deleted from the old one. So a capped partition
-        that events leave is read completely before the snapshot, and one that events enter is read after it.
-        """
-        capped = [partition for partition in partitions if partition.name == CAPPED]
-        leaving = self._partitions.policy().strategy != "capped"
-        before: list[Iterable[Document]] = [list(read(partition, None)) for partition in capped] if leaving else []
-        session = self._partitions.db.client.start_session(snapshot=True)
-        snapshot = [_begun(read(partition, session)) for partition in partitions if partition.name != CAPPED]
-        after: list[Iterable[Document]] = [] if leaving else [read(partition, None) for partition in capped]
-        return [*before, *snapshot, *after]
+    Each step looks, in one snapshot, where the next pages begin, and reads all events before the last of these times.
+    """
+    size = PAGES_AT_FIRST
+    begins = queries.BEGINS[query.name]
+    while start < end:
+        with operation(SECONDS, reads_only=True), db.client.start_session(snapshot=True) as session:
+            next_pages = begins(start=start, end=end, **wanted)
+            first = db[EVENTS].find(next_pages, {"_id": 0, "from": 1}, limit=size, session=session)
+            times = [page["from"] for page in first.sort("from", 1)]
+            until = times[-1] if len(times) == size else end
+            found = list(query.run(db, session=session, start=start, end=until, **wanted))
+        in_order = chain.from_iterable(events_of(page) for page in sorted(found, key=itemgetter("_id")))
+        yield from cast(list[Event], sorted(in_order, key=itemgetter("time")))
+        start, size = until, min(size * 2, PAGES_AT_ONCE)
 
 
-def _begun(stream: Iterator[Document]) -> Iterable[Document]:
-    """Fetch the first event now, because the first read sets the time of the session's snapshot."""
-    first = next(stream, None)
-    return [] if first is None else chain([first], stream)
+def count(db: Db) -> int:
+    """Return the number of events; of many pages only a sample is counted."""
+    pages = db[EVENTS].estimated_document_count()
+    if not pages:
+        return 0
+    sample = [{"$sample": {"size": SAMPLED_PAGES}}] if pages > EXACT_PAGES else []
+    total: Document = {"_id": None, "events": {"$sum": "$n"}, "pages": {"$sum": 1}}
+    row = next(iter(db[EVENTS].aggregate([*sample, {"$group": total}])), {"events": 0, "pages": 1})
+    return round(row["events"] * pages / row["pages"]) if sample else int(row["events"])
 
 
-def _with_clear_errors(events: Iterable[Event]) -> Iterator[Event]:
-    """Yield the events; raise `Unavailable` if MongoDB cannot be reached when more of them are fetched."""
-    try:
-        yield from events
-    except PyMongoError as error:
-        if not is_away(error):
-            raise
-        raise Unavailable("MongoDB cannot be reached") from error
-
-
-def _each_once(events: Iterator[Document], field: str) -> Iterator[Event]:
-    """Drop duplicates. Both copies of an event are equal in the sort's field, so only the ids of one are remembered."""
-    for _, equal in groupby(events, itemgetter(field)):
-        seen: set[str] = set()
-        for event in equal:
-            if event["_id"] not in seen:
-                seen.add(event["_id"])
-                yield cast(Event, event)
-
-
-# ---- reports ----
-
-
-def by_day_and_path(
-    readers: Readers, start: datetime, end: datetime, *, cursor: str | None, limit: int
-) -> Page[Document]:
+def by_day_and_path(db: Db, start: datetime, end: datetime, *, cursor: str | None, limit: int) -> Page[Document]:
     """Return the page of rows after the cursor, sorted by day and path; it reads only as many days as needed."""
     after = None if cursor is None else _row_of(cursor)
     found: list[Document] = []
     for first, last in _spans(max(start, after[0]) if after else start, end):
-        counts = readers.count(
-            queries.BY_DAY_AND_PATH(start=first, end=last, after=after, limit=limit + 1),
-            first,
-            last,
-            of_row=lambda row: (row["day"], row["path"]),
-            of_event=lambda event: (floor(event["time"], "day", UTC), _cut(event.get("path"))),
-        )
-        rows = sorted(row for row in counts if after is None or row > after)
-        found += [{"day": day, "path": path, "count": counts[day, path]} for day, path in rows]
+        rows = queries.BY_DAY_AND_PATH.run(db, start=first, end=last, after=after, limit=limit + 1)
+        found += [{**row["_id"], "count": row["count"]} for row in rows]
         if len(found) > limit:
             break
     return page_from(found, DAY_AND_PATH, limit=limit)
@@ -184,10 +74,6 @@ def _row_of(cursor: str) -> Row:
     if not isinstance(day, datetime) or not isinstance(path, str):
         raise Invalid("cursor is not a cursor of this list", field="cursor")
     return day, path
-
-
-def _cut(path: str | None) -> str:
-    return (path or "")[: queries.LONGEST_IN_A_REPORT]
 
 
 def _spans(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:

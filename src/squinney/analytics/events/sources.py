@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import io
+from datetime import datetime
 from typing import BinaryIO, cast
 
 from pymongo.errors import DuplicateKeyError
 
 from squinney.analytics.errors import ImportRunning
-from squinney.analytics.events.documents import Import
-from squinney.analytics.events.log_content import CHAIN_BYTES, DIGEST_BYTES, Content
-from squinney.analytics.events.reading import HEAD_BYTES, LONGEST_LINE, read_head
-from squinney.clock import Clock
-from squinney.mongo.connect import operation
+from squinney.analytics.events.documents import FORGETTING, Import
+from squinney.analytics.files.chunks import HEAD_BYTES, MAX_LINE_LENGTH, read_head
+from squinney.analytics.files.content import CHAIN_BYTES, DIGEST_BYTES, Content
+from squinney.clock import Clock, utcnow
+from squinney.mongo.deadlines import operation
 from squinney.mongo.schema import Db, Document
 
-FORGETTING = "forgetting"
-MOST_CANDIDATES = 1_000  # limits how often a stream is compared, if most of its lines look like the start of a log
+REJECTED = "rejected"  # every line was
+MAX_CANDIDATES = 1_000  # limits how often a stream is compared, if most of its lines look like the start of a log
 
 
 def source_id(content: bytes) -> str:
@@ -29,41 +30,30 @@ def source_id(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def event_id(source: str, offset: int) -> str:
-    """Return the id of the event whose line begins at this byte; ids sort in the order of the file."""
-    return f"{source}-{offset:012x}"
-
-
-def offset_in(event_id: str) -> int:
-    """Return the byte at which the event's line begins."""
-    return int(event_id.rpartition("-")[2], 16)
-
-
-def source_of(event_id: str) -> str:
-    """Return the source of an imported event, or an empty string for a recorded event."""
-    return str(event_id).rpartition("-")[0]
-
-
 def find(db: Db, head: bytes, name: str | None) -> list[Import]:
     """Return the source with the given name, or the sources whose head matches, the longest head first."""
     if name is not None:
-        named = db["imports"].find_one({"_id": source_id(name.encode())})
+        named = db["analytics.imports"].find_one({"_id": source_id(name.encode())})
         return [cast(Import, named)] if named else []
-    lengths = [length for length in db["imports"].distinct("head_length") if 0 < length <= len(head)]
+    lengths = [length for length in db["analytics.imports"].distinct("head_length") if 0 < length <= len(head)]
     hashes = [head_hash(head[:length]) for length in lengths]
-    found = db["imports"].find({"head_hash": {"$in": hashes}}).sort("head_length", -1)
+    found = db["analytics.imports"].find({"head_hash": {"$in": hashes}}).sort("head_length", -1)
     return cast(list[Import], sorted(found, key=lambda source: (-source["head_length"], -source["offset"])))
 
 
-def begin(db: Db, content: Content, *, name: str | None, title: str, site: str, clock: Clock) -> Import:
+def begin(
+    db: Db, content: Content, *, name: str | None, title: str, site: str, clock: Clock, tried: str = ""
+) -> Import:
     """Return the source of a log's content, creating it if it is new, and extend its stored head.
 
-    Atomic: one insert, or one update.
-    After a crash: the source exists, and nothing of it is imported yet.
+    A source of which every line was rejected starts over if the formats `tried` are other ones now.
+
+    Atomic: one insert, or one update; starting over first deletes the rejects.
+    After a crash: the source exists, and nothing of it is imported yet; some of its old rejects may be deleted.
     Raises: `ImportRunning` if another import continued the source at the same moment, or if the log was truncated
     while it was compared.
     """
-    head = content.head
+    head, began_at = content.head, utcnow()
     similar = find(db, head, name)
     source = next((one for one in similar if name or content.is_continuation_of(one)), None)
     if source is not None:
@@ -73,24 +63,48 @@ def begin(db: Db, content: Content, *, name: str | None, title: str, site: str, 
         if name is None and source["head_length"] < len(head) and not _grow(db, source, head):
             message = "another process is importing this source, or a log that began with the same lines; try again"
             raise ImportRunning(message)
-        return source
+        # guard: a log of which every line was rejected starts over in another format
+        return _started_over(db, source, site, began_at) if source.get("tried", tried) != tried else source
     if not content.head_is_unchanged():
         raise ImportRunning("the log was truncated while it was compared with known sources; try again")
     source = _new(head, name, title, site, clock)
     if similar:  # the id of this head is taken by another log
         source["_id"] = source_id(head + content.chain()["digests"])
     try:
-        db["imports"].insert_one(cast(Document, source))
+        db["analytics.imports"].insert_one(cast(Document, source))
     except DuplicateKeyError:  # another process created it at the same moment
-        source = cast(Import, db["imports"].find_one({"_id": source["_id"]}))
+        source = cast(Import, db["analytics.imports"].find_one({"_id": source["_id"]}))
     return source
+
+
+def is_rejected(source: Import | None) -> bool:
+    """Return True if lines of the source were rejected, and none was stored."""
+    return source is not None and source["stored"] == 0 < source["rejected"]
+
+
+def _started_over(db: Db, source: Import, site: str, began_at: datetime) -> Import:
+    """Take a source back to its beginning, if all of its lines were rejected, and nobody has done so meanwhile.
+
+    The rejects are deleted first, so that none is left after a crash; those of an import that started over meanwhile
+    are newer than `began_at`.
+    """
+    # guard: only a log of which every line was rejected starts over
+    if not is_rejected(source):
+        return source
+    # guard: a log that starts over loses its old rejects
+    db["analytics.rejects"].delete_many({"source": source["_id"], "at": {"$lte": began_at}})
+    unchanged = {"_id": source["_id"], "offset": source["offset"], "stored": 0, "tried": source["tried"]}
+    beginning: Document = {"site": site, "format": "", "offset": 0, "lines": 0, "rejected": 0, "blank": 0}
+    gone = dict.fromkeys(("tried", "chain", "tail", "unterminated", "hits_offset"), "")
+    db["analytics.imports"].update_one(unchanged, {"$set": {**beginning, "state": "running"}, "$unset": gone})
+    return cast(Import, db["analytics.imports"].find_one({"_id": source["_id"]}) or source)
 
 
 def _grow(db: Db, source: Import, head: bytes) -> bool:
     """Store the longer head; return False if another import, maybe of another log, changed it first."""
     grown: Document = {"head_length": len(head), "head_hash": head_hash(head)}
     unchanged = {"_id": source["_id"], "head_length": source["head_length"]}
-    return db["imports"].update_one(unchanged, {"$set": grown}).matched_count == 1
+    return db["analytics.imports"].update_one(unchanged, {"$set": grown}).matched_count == 1
 
 
 def _new(head: bytes, name: str | None, title: str, site: str, clock: Clock) -> Import:
@@ -134,12 +148,12 @@ class JoinedLogs:
         self._known = _known_logs(db, source["_id"])
         every = (one for logs in self._known.values() for one in logs)
         self._first_lines = {bytes(one["chain"]["digests"][:DIGEST_BYTES]) for one in every}
-        self._candidates_left = MOST_CANDIDATES
+        self._candidates_left = MAX_CANDIDATES
         self.next_log: BinaryIO | None = None
 
     def read(self, size: int) -> bytes:
         """Return the next bytes of this log: whole lines, unless a line is too long or has no line end."""
-        while b"\n" not in self._ahead and len(self._ahead) <= LONGEST_LINE and (more := self._stream.read(size)):
+        while b"\n" not in self._ahead and len(self._ahead) <= MAX_LINE_LENGTH and (more := self._stream.read(size)):
             self._ahead += more
         end = self._start_of_known_log()
         if end is None:
@@ -154,6 +168,7 @@ class JoinedLogs:
         """Return the index in `_ahead` at which another known log begins."""
         at = 0
         for line in self._ahead.split(b"\n")[:-1] if self._candidates_left and self._first_lines else ():
+            # guard: a known log is found after a line that is too long
             if hashlib.sha256(line).digest()[:DIGEST_BYTES] in self._first_lines and (at or not self._at_first_line):
                 self._candidates_left -= 1
                 if self._is_known_from(at):
@@ -185,7 +200,7 @@ class _Rest:
 def _known_logs(db: Db, except_source: str) -> dict[str, list[Import]]:
     """Return the other known logs by the hash of their head; short heads are left out, as they may match by chance."""
     with operation(60, reads_only=True):
-        found = list(db["imports"].find({"head_length": HEAD_BYTES, "_id": {"$ne": except_source}}))
+        found = list(db["analytics.imports"].find({"head_length": HEAD_BYTES, "_id": {"$ne": except_source}}))
     known: dict[str, list[Import]] = {}
     for one in cast(list[Import], found):
         if one.get("chain") and one["chain"]["digests"]:

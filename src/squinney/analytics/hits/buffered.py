@@ -17,9 +17,9 @@ from typing import Any, Self
 from pymongo.errors import PyMongoError
 
 from squinney import checks
-from squinney.analytics.hits.increments import MOST_HITS, Hit, Increments, checked, transact
+from squinney.analytics.hits.increments import MAX_HITS, Hit, Increments, checked, transact
 from squinney.errors import Invalid, SquinneyError
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.transactions import Busy
@@ -28,25 +28,25 @@ log = logging.getLogger(__name__)
 
 
 class BufferedHits:
-    """Counts hits from many threads; flushes after `flush_after_seconds`, or when it has `most_documents` counters.
+    """Counts hits from many threads; flushes after `flush_after_seconds`, or when it has `max_documents` counters.
 
     A counter is one page in one minute. `kill -9` loses the hits of the last `flush_after_seconds` and of a running
     flush. A flush whose outcome is unknown, because the connection failed, is not repeated: its hits may be lost, but
-    are never counted twice. While MongoDB is unreachable, at most `most_kept` counters are kept. `lost` is the largest
+    are never counted twice. While MongoDB is unreachable, at most `max_kept` counters are kept. `lost` is the largest
     number of hits that may be lost this way. Call `close`, or use it as a context manager.
 
     Raises: `Invalid`.
     """
 
     def __init__(
-        self, db: Db, *, flush_after_seconds: float = 1.0, most_documents: int = 5_000, most_kept: int = 200_000
+        self, db: Db, *, flush_after_seconds: float = 1.0, max_documents: int = 5_000, max_kept: int = 200_000
     ) -> None:
         self._db = pinned(db)
         self._flush_after_seconds = checks.seconds(flush_after_seconds, "flush_after_seconds")
         if flush_after_seconds == 0:
             raise Invalid("flush_after_seconds must be greater than 0", field="flush_after_seconds")
-        self._most_documents = checks.integer(most_documents, "most_documents", least=1)
-        self._most_kept = max(checks.integer(most_kept, "most_kept", least=1), most_documents)
+        self._max_documents = checks.integer(max_documents, "max_documents", minimum=1)
+        self._max_kept = max(checks.integer(max_kept, "max_kept", minimum=1), max_documents)
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
         self._wake = threading.Event()
@@ -71,7 +71,7 @@ class BufferedHits:
         After a crash: hits that were not flushed are lost.
         Raises: `Invalid`; `RuntimeError` after `close`.
         """
-        if type(at) is not datetime or at.tzinfo is None or type(count) is not int or not 0 < count <= MOST_HITS:
+        if type(at) is not datetime or at.tzinfo is None or type(count) is not int or not 0 < count <= MAX_HITS:
             checked(site, page, at, count)  # raises `Invalid`, unless `at` is a subclass of datetime
         minute = site, page, at.timestamp() // 60
         with self._lock:
@@ -83,14 +83,14 @@ class BufferedHits:
             if self._closed:
                 raise RuntimeError("these BufferedHits are closed")
             self._keep([hit])
-        if len(self._pending) >= self._most_documents:
+        if len(self._pending) >= self._max_documents:
             self._wake.set()
 
     def _keep(self, hits: Iterable[Hit]) -> None:
         """Add hits to the pending ones; the caller holds the lock."""
         for site, page, at, views in hits:
             minute = site, page, at.timestamp() // 60
-            if minute in self._pending or len(self._pending) < self._most_kept:
+            if minute in self._pending or len(self._pending) < self._max_kept:
                 self._pending[minute] = self._pending.get(minute, 0) + views
             else:
                 self.lost += views

@@ -1,26 +1,26 @@
-"""Counting imported events as hits, each event once, even after a crash: a source stores up to where it is counted."""
+"""Counting imported events as hits, each once, even after a crash: a source stores up to where it is counted."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
-from itertools import islice
+from itertools import groupby
 from typing import Any
 
 from pymongo.client_session import ClientSession
 
 from squinney.analytics.errors import UnknownSource
 from squinney.analytics.events import queries
-from squinney.analytics.events.partitions import EventPartitions
-from squinney.analytics.events.readers import Readers
-from squinney.analytics.events.sources import FORGETTING, offset_in
-from squinney.analytics.hits.documents import LONGEST_PAGE
+from squinney.analytics.events.documents import FORGETTING
+from squinney.analytics.hits.documents import MAX_PAGE_LENGTH
 from squinney.analytics.hits.increments import Hit, Increments, transact
-from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 
 BATCH = 2_000
-SECONDS = 60
+PAGES_AT_ONCE = 20
+_READ = {"end": 1, "site": 1, "events.path": 1, "events.time": 1}
 
 
 def feed_hits(db: Db, source_id: str, *, batch: int = BATCH) -> int:
@@ -47,35 +47,46 @@ def uncount_hits(db: Db, source_id: str) -> int:
 
 
 def _count(db: Db, source_id: str, batch: int, *, mark: str, end: str, views: int) -> int:
-    """Count the source's events from the offset `mark` to the offset `end` as `views` each, and move `mark`."""
+    """Count the source's pages from the offset `mark` to the offset `end` as `views` each, and move `mark`."""
     db = pinned(db)
-    readers = Readers(EventPartitions(db))
     counted = 0
     while True:
-        with operation(SECONDS):
-            source: Any = db["imports"].find_one({"_id": source_id})
-            if source is None:
-                raise UnknownSource(f"nothing was imported under {source_id}")
-            done, last = source.get(mark, 0), source.get(end, 0)
-            if done >= last or (views > 0 and source["state"] == FORGETTING):
-                return counted
-            fields = {"path": 1, "time": 1, "site": 1}
-            read = partial(readers.stream, queries.OF_SOURCE, projection=fields, in_snapshot=True)
-            events = list(islice(read(source=source_id, after=done, until=last, limit=batch + 1), batch + 1))
-            until = offset_in(events[batch]["_id"]) if len(events) > batch else last
-            summed = Increments(
-                Hit(event.get("site", source["site"]), event["path"][:LONGEST_PAGE], event["time"], views)
-                for event in events[:batch]
-                if "path" in event
-            )
-            unmoved = {"_id": source_id, mark: done or None, "state": source["state"]}
-            if transact(db, partial(_move_and_add, db, unmoved, {mark: until}, summed)):
-                counted += summed.hits
+        moved = transact(db, partial(_count_batch, db, source_id, batch, mark, end, views))
+        if moved is None:
+            return counted
+        counted += moved
 
 
-def _move_and_add(db: Db, unmoved: Document, moved: Document, summed: Increments, session: ClientSession) -> bool:
-    """Move the source's offset and add the hits; return False if another process has moved the offset."""
-    if not db["imports"].update_one(unmoved, {"$set": moved}, session=session).matched_count:
-        return False
+def _count_batch(
+    db: Db, source_id: str, batch: int, mark: str, end: str, views: int, session: ClientSession
+) -> int | None:
+    """Count about `batch` events; return None if nothing is left.
+
+    It reads the pages in the transaction, so that they cannot be packed meanwhile: both write to the source's record.
+    """
+    source: Any = db["analytics.imports"].find_one({"_id": source_id}, session=session)
+    if source is None:
+        raise UnknownSource(f"nothing was imported under {source_id}")
+    done, last = source.get(mark, 0), source.get(end, 0)
+    # guard: hits of a log that is being forgotten are not counted
+    if done >= last or (views > 0 and source["state"] == FORGETTING):
+        return None
+    summed, read, until = Increments(), 0, last
+    pages = queries.OF_SOURCE.find(db, source=source_id, after=done, until=last, projection=_READ, session=session)
+    for page_end, of_end in groupby(pages.batch_size(PAGES_AT_ONCE), lambda page: page["end"]):
+        if read >= batch:
+            break
+        for page in of_end:
+            read += len(page["events"])
+            for path, at in _views(page):
+                summed.add(Hit(page.get("site", source["site"]), path[:MAX_PAGE_LENGTH], at, views))
+        until = page_end
+    else:
+        until = last
+    db["analytics.imports"].update_one({"_id": source_id}, {"$set": {mark: until}}, session=session)
     summed.write(db, session)
-    return True
+    return summed.hits
+
+
+def _views(page: Document) -> Iterator[tuple[str, datetime]]:
+    return ((event["path"], event["time"]) for event in page["events"] if "path" in event)

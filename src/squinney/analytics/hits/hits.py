@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,20 +13,20 @@ from pymongo.errors import DuplicateKeyError
 from squinney import checks
 from squinney.analytics import rules
 from squinney.analytics.calendar import HOUR, Unit, following, is_whole, zone
-from squinney.analytics.events.documents import LONGEST_SITE
 from squinney.analytics.hits import increments, queries, series
-from squinney.analytics.hits.documents import DAILY_HITS, LONGEST_PAGE, MONTHLY_HITS
+from squinney.analytics.hits.documents import DAILY_HITS, MAX_PAGE_LENGTH, MONTHLY_HITS
 from squinney.analytics.hits.increments import Hit, Increments, checked, filter_for
 from squinney.analytics.hits.series import Frame, Point
+from squinney.analytics.rules import MAX_SITE_LENGTH
 from squinney.errors import Invalid
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import Key
+from squinney.transactions import Key, Step
 
-MOST_PAGES = 1_000
-MOST_SITES = 1_000
-MOST_AT_ONCE = 100_000
+MAX_PAGES = 1_000
+MAX_SITES = 1_000
+MAX_AT_ONCE = 100_000
 PREALLOCATIONS_A_DAY = 2
 HOURS_OF_ZEROS = {str(hour): 0 for hour in range(24)}
 MINUTES_OF_ZEROS = {str(hour): {str(minute): 0 for minute in range(60)} for hour in range(24)}
@@ -40,6 +40,7 @@ class Hits:
     """
 
     def __init__(self, db: Db, *, preallocate: bool = False, rng: random.Random | None = None) -> None:
+        # guard: hits pin their database
         self._db = pinned(db)
         self._preallocate = preallocate
         self._rng = rng or random.Random()
@@ -47,15 +48,24 @@ class Hits:
     # ---- counting ----
 
     @operation()
-    def record(self, site: str, page: str, at: datetime, count: int = 1, *, key: str | Key | None = None) -> None:
-        """Count `count` views of a page, once per `key`.
+    def record(
+        self,
+        site: str,
+        page: str,
+        at: datetime,
+        count: int = 1,
+        *,
+        key: str | Key | None = None,
+        also: Sequence[Step] = (),
+    ) -> None:
+        """Count `count` views of a page, once per `key`. `also` are further steps, which happen with it or not at all.
 
         Atomic: one transaction with two upserts, of the day's and the month's document, and with the key's record.
         After a crash: the views are counted in both documents or in none.
-        Raises: `Invalid`, `Busy`, `LimitReached`; with a key also `KeyReused`.
+        Raises: `Invalid`, `Busy`, `LimitReached`; the errors of `also`; with a key `KeyReused`.
         """
         hit = checked(site, page, at, count)
-        increments.apply(self._db, Increments([hit]), key=key)
+        increments.apply(self._db, Increments([hit]), key=key, also=also)
         if self._preallocate:
             self._preallocate_sometimes(hit)
 
@@ -72,8 +82,8 @@ class Hits:
         """
         summed = Increments()
         for number, hit in enumerate(hits):
-            if number >= MOST_AT_ONCE:
-                raise Invalid(f"at most {MOST_AT_ONCE} hits at once", field="hits", limit=MOST_AT_ONCE)
+            if number >= MAX_AT_ONCE:
+                raise Invalid(f"at most {MAX_AT_ONCE} hits at once", field="hits", limit=MAX_AT_ONCE)
             summed.add(_hit(hit))
         increments.apply(self._db, summed, key=key)
         return summed.hits
@@ -136,25 +146,28 @@ class Hits:
 
     @operation(30, reads_only=True)
     def series(
-        self, site: str, page: str, start: datetime, end: datetime, unit: Unit, *, time_zone: str = "UTC"
+        self, site: str, page: str | None, start: datetime, end: datetime, unit: Unit, *, time_zone: str = "UTC"
     ) -> list[Point]:
         """Return the hits of each unit, from the one that contains `start` to the last one before `end`, with zeros.
 
+        Without a `page` (None), the hits of all pages of the site are added up, which reads the documents of all pages.
         Counts are stored in UTC. The units of another time zone are added up from the coarsest stored counts that fit.
 
         Raises: `Invalid`.
         """
-        _check_names(site, page)
+        _check_names(site, page or "")
         start, end = rules.checked_range(start, end)
         frame = Frame(start, end, unit, zone(time_zone))
         return frame.filled(self._counts(site, page, frame)) if frame.starts else []
 
-    def _counts(self, site: str, page: str, frame: Frame) -> Iterable[tuple[datetime, int]]:
-        query, start = queries.DAYS_OF_PAGE, frame.starts[0].replace(hour=0, minute=0)
+    def _counts(self, site: str, page: str | None, frame: Frame) -> Iterable[tuple[datetime, int]]:
+        of_page: dict[str, Any] = {} if page is None else {"page": page}
+        query = queries.DAYS_OF_SITE if page is None else queries.DAYS_OF_PAGE
+        start = frame.starts[0].replace(hour=0, minute=0)
         if frame.grain == "day":
-            query, start = queries.MONTHS_OF_PAGE, start.replace(day=1)
+            query, start = queries.MONTHS_OF_SITE if page is None else queries.MONTHS_OF_PAGE, start.replace(day=1)
         projection = {"_id": 0, "metadata.date": 1, series.FIELDS[frame.grain]: 1}
-        found = query.find(self._db, site=site, page=page, start=start, end=frame.end, projection=projection)
+        found = query.find(self._db, site=site, start=start, end=frame.end, projection=projection, **of_page)
         return series.counts_in(found, frame.grain)
 
     @operation(30, reads_only=True)
@@ -164,9 +177,9 @@ class Hits:
         Raises: `Invalid`.
         """
         _check_names(site, "")
-        checks.integer(limit, "limit", least=1, most=MOST_PAGES)
+        checks.integer(limit, "limit", minimum=1, maximum=MAX_PAGES)
         bounds = _whole_hours(start, end)
-        found = self._db[DAILY_HITS].aggregate(queries.TOP_PAGES(site=site, limit=limit, **bounds))
+        found = queries.TOP_PAGES.run(self._db, site=site, limit=limit, **bounds)
         return [{"page": row["_id"], "hits": row["hits"]} for row in found]
 
     @operation(30, reads_only=True)
@@ -176,13 +189,13 @@ class Hits:
         Raises: `Invalid`.
         """
         _check_names(site, "")
-        found = self._db[DAILY_HITS].aggregate(queries.SITE_TOTAL(site=site, **_whole_hours(start, end)))
+        found = queries.SITE_TOTAL.run(self._db, site=site, **_whole_hours(start, end))
         return sum(row["hits"] for row in found)
 
     @operation(reads_only=True)
     def sites(self) -> list[str]:
         """Return the names of sites that have hits, sorted; at most the first thousand."""
-        return [row["_id"] for row in self._db[MONTHLY_HITS].aggregate(queries.SITES(limit=MOST_SITES))]
+        return [row["_id"] for row in queries.SITES.run(self._db, limit=MAX_SITES)]
 
     @operation(reads_only=True)
     def last_day(self, site: str) -> datetime | None:
@@ -201,11 +214,11 @@ def _hit(hit: Any) -> Hit:
 
 
 def _check_names(site: str, page: str) -> None:
-    checks.text(site, "site", most=LONGEST_SITE)
-    checks.text(page, "page", most=LONGEST_PAGE)
+    checks.text(site, "site", max_length=MAX_SITE_LENGTH)
+    checks.text(page, "page", max_length=MAX_PAGE_LENGTH)
 
 
-def _whole_hours(start: datetime, end: datetime) -> dict[str, datetime]:
+def _whole_hours(start: datetime, end: datetime) -> dict[str, Any]:
     start, end = rules.checked_range(start, end)
     if not (is_whole(start, HOUR) and is_whole(end, HOUR)):
         raise Invalid("start and end must be whole hours in UTC", field="start")

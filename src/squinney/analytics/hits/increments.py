@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -17,20 +17,21 @@ from pymongo.errors import OperationFailure
 
 from squinney import checks
 from squinney.analytics import rules
-from squinney.analytics.events.documents import LONGEST_SITE
-from squinney.analytics.hits.documents import DAILY_HITS, LONGEST_PAGE, MONTHLY_HITS
+from squinney.analytics.hits.documents import DAILY_HITS, MAX_PAGE_LENGTH, MONTHLY_HITS
+from squinney.analytics.rules import MAX_SITE_LENGTH
 from squinney.errors import LimitReached
-from squinney.mongo.connect import seconds_left
+from squinney.mongo.deadlines import seconds_left
 from squinney.mongo.schema import DUPLICATE_KEY, Db, Document
-from squinney.transactions import Key, Tries, in_transaction, once
+from squinney.transactions import Key, Step, Tries, in_transaction, once
 
 R = TypeVar("R")
 DocumentKey = tuple[datetime, str, str]  # the date of a day or month, the site and the page
 
-MOST_HITS = 10**12
+MAX_HITS = 10**12
 PAGES_AT_ONCE = 500
 BAD_VALUE = 2  # MongoDB's error code for a number that would exceed 64 bits
 SECONDS = 60
+OWN = {DAILY_HITS, MONTHLY_HITS}
 
 
 class Hit(NamedTuple):
@@ -45,10 +46,10 @@ class Hit(NamedTuple):
 def checked(site: Any, page: Any, at: Any, count: Any = 1) -> Hit:
     """Validate a caller's hit. The names of sites and pages may be any text, including an empty one."""
     return Hit(
-        checks.text(site, "site", most=LONGEST_SITE),
-        checks.text(page, "page", most=LONGEST_PAGE),
+        checks.text(site, "site", max_length=MAX_SITE_LENGTH),
+        checks.text(page, "page", max_length=MAX_PAGE_LENGTH),
         rules.checked_moment(at, "at"),
-        checks.integer(count, "count", least=1, most=MOST_HITS),
+        checks.integer(count, "count", minimum=1, maximum=MAX_HITS),
     )
 
 
@@ -136,17 +137,18 @@ def filter_for(date: datetime, site: str, page: str) -> Document:
     }
 
 
-def apply(db: Db, increments: Increments, *, key: str | Key | None = None) -> None:
+def apply(db: Db, increments: Increments, *, key: str | Key | None = None, also: Sequence[Step] = ()) -> None:
     """Write the increments in transactions of up to `PAGES_AT_ONCE` pages and days.
 
     With a key, each transaction contains a record of the key, and transactions that were committed before are skipped.
+    `also` are further steps of each transaction.
 
     Atomic: each transaction.
     After a crash: the hits of some pages are counted, always in the day and the month together.
     Raises: `Busy`, `LimitReached`, `Unavailable`; with a key also `KeyReused`.
     """
     arguments = {} if key is None else {"hits": increments.fingerprint()}
-    by_key = partial(once, key=key, arguments=arguments, seconds=SECONDS)
+    by_key = partial(once, key=key, arguments=arguments, also=also, own=OWN, seconds=SECONDS)
     for number, part in enumerate(increments.parts()):
         retry_duplicates(partial(by_key, db, f"count-hits {number}", partial(part.write, db)))
 

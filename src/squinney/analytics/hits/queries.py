@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from squinney.analytics.events.queries import within
+from squinney.analytics.rules import within
 from squinney.mongo.queries import Pipeline, Query, problem_query
 from squinney.mongo.schema import Document
 
@@ -26,9 +26,17 @@ _PAGE: dict[str, Any] = {"site": "example.org", "page": "/", **_RANGE}
 _SITE: dict[str, Any] = {"site": "example.org", **_RANGE}
 _ALL_PAGES = "a site's pages are on several shards"
 
-DAYS_OF_PAGE = Query("hits.days-of-page", "hits.daily", where=_of_page, example=_PAGE, sort=[("metadata.date", 1)])
+DAYS_OF_PAGE = Query(
+    "hits.days-of-page", "analytics.hits_daily", where=_of_page, example=_PAGE, sort=[("metadata.date", 1)]
+)
 MONTHS_OF_PAGE = Query(
-    "hits.months-of-page", "hits.monthly", where=_of_page, example=_PAGE, sort=[("metadata.date", 1)]
+    "hits.months-of-page", "analytics.hits_monthly", where=_of_page, example=_PAGE, sort=[("metadata.date", 1)]
+)
+DAYS_OF_SITE = Query(
+    "hits.days-of-site", "analytics.hits_daily", where=_of_site, example=_SITE, routing="few", reason=_ALL_PAGES
+)
+MONTHS_OF_SITE = Query(
+    "hits.months-of-site", "analytics.hits_monthly", where=_of_site, example=_SITE, routing="few", reason=_ALL_PAGES
 )
 
 
@@ -44,7 +52,7 @@ def _hours_within(start: datetime, end: datetime) -> Document:
 
 TOP_PAGES = Pipeline(
     "hits.top-pages",
-    "hits.daily",
+    "analytics.hits_daily",
     stages=lambda site, first_day, start, end, limit: [
         {"$match": _of_site(site, first_day, end)},
         {"$group": {"_id": "$metadata.page", "hits": {"$sum": _hours_within(start, end)}}},
@@ -58,7 +66,7 @@ TOP_PAGES = Pipeline(
 )
 SITE_TOTAL = Pipeline(
     "hits.site-total",
-    "hits.daily",
+    "analytics.hits_daily",
     stages=lambda site, first_day, start, end: [
         {"$match": _of_site(site, first_day, end)},
         {"$group": {"_id": None, "hits": {"$sum": _hours_within(start, end)}}},
@@ -69,7 +77,7 @@ SITE_TOTAL = Pipeline(
 )
 SITES = Pipeline(
     "hits.sites",
-    "hits.monthly",
+    "analytics.hits_monthly",
     stages=lambda limit: [
         {"$sort": {"metadata.site": 1}},
         {"$group": {"_id": "$metadata.site"}},
@@ -80,7 +88,15 @@ SITES = Pipeline(
     routing="broadcast",
     reason="sites are on all shards",
 )
-QUERIES: list[Query | Pipeline] = [DAYS_OF_PAGE, MONTHS_OF_PAGE, TOP_PAGES, SITE_TOTAL, SITES]
+QUERIES: list[Query | Pipeline] = [
+    DAYS_OF_PAGE,
+    MONTHS_OF_PAGE,
+    DAYS_OF_SITE,
+    MONTHS_OF_SITE,
+    TOP_PAGES,
+    SITE_TOTAL,
+    SITES,
+]
 
 
 def _pairs(field: str) -> Document:
@@ -102,7 +118,7 @@ def _unlike_minutes() -> list[Document]:
     ]
 
 
-UNLIKE_MINUTES = problem_query("hits.unlike-minutes", "hits.daily", _unlike_minutes)
+UNLIKE_MINUTES = problem_query("hits.unlike-minutes", "analytics.hits_daily", _unlike_minutes)
 
 
 def _unlike_days() -> list[Document]:
@@ -120,10 +136,10 @@ def _unlike_days() -> list[Document]:
     together = {name: {"$max": f"${name}"} for name in ("days", "total", "stored", "stored_total")}
     return [
         {"$group": {"_id": month, "days": {"$push": day}, "total": {"$sum": "$total"}}},
-        {"$unionWith": {"coll": "hits.monthly", "pipeline": [{"$project": stored}]}},
+        {"$unionWith": {"coll": "analytics.hits_monthly", "pipeline": [{"$project": stored}]}},
         {"$group": {"_id": "$_id", **together}},
         {"$match": {"$expr": {"$not": {"$and": [same_days, same_total]}}}},
     ]
 
 
-UNLIKE_DAYS = problem_query("hits.unlike-days", "hits.daily", _unlike_days)
+UNLIKE_DAYS = problem_query("hits.unlike-days", "analytics.hits_daily", _unlike_days)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import islice
@@ -14,7 +15,7 @@ from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
 Grain = Literal["minute", "hour", "day"]
-MOST_POINTS = 100_000
+MAX_POINTS = 100_000
 
 
 class Point(NamedTuple):
@@ -36,9 +37,9 @@ class Frame:
             raise Invalid(f"unit must be one of {', '.join(get_args(Unit))}", field="unit")
         self._tz = tz
         self._is_stored_unit = tz.key == "UTC" and unit in FIELDS
-        self.starts = list(islice(starts(start, end, unit, tz), MOST_POINTS + 1)) if start < end else []
-        if len(self.starts) > MOST_POINTS:
-            raise Invalid(f"end: a series has at most {MOST_POINTS} points", field="end", limit=MOST_POINTS)
+        self.starts = list(islice(starts(start, end, unit, tz), MAX_POINTS + 1)) if start < end else []
+        if len(self.starts) > MAX_POINTS:
+            raise Invalid(f"end: a series has at most {MAX_POINTS} points", field="end", limit=MAX_POINTS)
         self.end = following(self.starts[-1], unit, tz) if self.starts else end
         self.grain: Grain = self._grain(unit)
 
@@ -54,8 +55,10 @@ class Frame:
     def filled(self, counts: Iterable[tuple[datetime, int]]) -> list[Point]:
         """Return a point for each unit, with zero hits where nothing is counted."""
         if self._is_stored_unit:
-            found = dict(counts)
-            return [Point(at, found.get(at, 0)) for at in self.starts]
+            found: Counter[datetime] = Counter()
+            for at, count in counts:
+                found[at] += count
+            return [Point(at, found[at]) for at in self.starts]
         totals = [0] * len(self.starts)
         for at, count in counts:
             index = bisect_right(self.starts, at) - 1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from squinney.analytics.errors import UnknownFormat
+from squinney.analytics.parsers.docker import unwrapped
 from squinney.analytics.parsers.fields import FIELDS, FieldMap, json_object, parse_caddy
 from squinney.analytics.parsers.layouts import LAYOUTS, Layout, is_layout, parse_elb
 from squinney.analytics.parsers.lines import Malformed
@@ -16,21 +17,41 @@ from squinney.mongo.schema import Document
 # Returns an event, or None for a line that is not an event by design, such as a directive. Raises `Malformed`.
 Parser = Callable[[str], Document | None]
 
+# guard: AWS's formats are detected
 FORMATS: dict[str, Parser] = {**LAYOUTS, "elb": parse_elb, "caddy": parse_caddy, "json": FieldMap()}
 DETECTED = tuple(FORMATS)
 # nginx's default format is combined, and its `main` format is combined with one more field; Traefik's is JSON.
 NAMES = (*FORMATS, "w3c", "nginx", "traefik")
 
-__all__ = ["FIELDS", "FORMATS", "NAMES", "FieldMap", "Malformed", "Parser", "detect", "parser_for"]
+__all__ = ["FIELDS", "FORMATS", "NAMES", "FieldMap", "Malformed", "Parser", "detect", "parser_for", "tried"]
 
 
 def parser_for(format: str, field_map: Mapping[str, str] | None = None) -> Parser:
     """Return the parser for the name of a format, a `log_format` or `LogFormat` string, or a `#Fields:` line.
 
-    `field_map` maps our field names to those of JSON lines. The format "auto" tries all formats on every line.
+    `field_map` maps our field names to those of JSON lines. The format "auto" tries all formats on every line. Lines of
+    Docker's json-file driver are parsed like the lines within them.
 
     Raises: `UnknownFormat`, and `Invalid` for a bad field map or format string.
     """
+    parse = _parser_for(format, field_map)
+
+    def parse_unwrapped(line: str) -> Document | None:
+        # guard: Docker's lines are read as the lines within them
+        inner = unwrapped(line)
+        return parse(inner) if inner.strip() else None
+
+    return parse_unwrapped
+
+
+def tried(format: str, field_map: Mapping[str, str] | None = None) -> str:
+    """Return the formats that `parser_for` tries with these arguments, for people."""
+    if field_map:
+        return f"json with {', '.join(f'{ours}={theirs}' for ours, theirs in sorted(field_map.items()))}"
+    return ", ".join((*DETECTED, "w3c")) if format == "auto" else format
+
+
+def _parser_for(format: str, field_map: Mapping[str, str] | None) -> Parser:
     if field_map:
         return FieldMap(field_map)
     if format.startswith(W3C_FIELDS) or format == "w3c":
@@ -50,10 +71,16 @@ def detect(lines: Iterable[str]) -> str | None:
 
     For a W3C log the result is its `#Fields:` line, followed by its `#Date:` line if the fields have no date.
     """
-    sample = list(lines)
+    sample = list(_unwrapped(lines))
     return W3C("\n".join(sample)).header or next(
         (name for name in DETECTED if any(_parsed(name, line) for line in sample)), None
     )
+
+
+def _unwrapped(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        with suppress(Malformed):
+            yield unwrapped(line)
 
 
 def parse_any(line: str) -> Document:
@@ -63,6 +90,7 @@ def parse_any(line: str) -> Document:
     """
     event = next(filter(None, (_parsed(name, line) for name in DETECTED)), None)
     if event is None:
+        # guard: a line in no known format is rejected with the formats tried
         raise Malformed(_why_none(line))
     return event
 

@@ -1,63 +1,62 @@
 """The fast path of imports: encodes lines of the combined format directly as BSON, without a string or a dict.
 
-The result is byte for byte the same as that of the general path (parse the text, add the storage fields, encode the
-dict); a test compares both. Lines other than common ones in ASCII are left to the general path.
+The result is byte for byte the same as that of the general path (parse the text, encode the dict without its site);
+a test compares both. Lines other than common ones in ASCII are left to the general path.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-import zlib
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, TypeVar
 
-from squinney.analytics.parsers.lines import Malformed, clf_time, site_of
+from squinney.analytics.parsers.lines import ABSENT_VISITORS, Malformed, clf_time, vhost_of
 
 # A line is split at its first three quotation marks. A piece is matched at its first occurrence and then found in a
-# cache, which is faster. The patterns are stricter than the general ones: printable ASCII only, and no escapes.
-_VISITOR = re.compile(rb"([!-~]+) [!-~]+ ([!-~]+)")  # `203.0.113.7 - ann`
-_SITE_AND_VISITOR = re.compile(rb"(?!- )([!-~]+) ([!-~]+) [!-~]+ ([!-~]+)")  # `example.org:80 203.0.113.7 - ann`
+# cache, which is faster. The patterns are stricter than the general ones: printable ASCII only, no escapes, and no
+# comma in a site or host, where it separates forwarded addresses.
+_VISITOR = re.compile(rb"([!-+\--~]+) [!-~]+ ([!-~]+)")  # `203.0.113.7 - ann`
+_SITE_AND_VISITOR = re.compile(
+    rb"(?!- )([!-+\--~]+) ([!-+\--~]+) [!-~]+ ([!-~]+)"
+)  # `example.org:80 203.0.113.7 - ann`
 _MINUTE = re.compile(rb" \[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d): ([+-]\d{4})\] ")
 _REQUEST = re.compile(rb"([A-Z]{3,10}) ([!#->@-\[\]-~]+)(?:\?([!#-\[\]-~]*))? (HTTP/\d\.\d)")  # `GET /a?b=c HTTP/1.1`
 _STATUS_AND_SIZE = re.compile(rb" (\d{3}) (\d{1,18}|-) ")  # ` 200 1234 `
 _REFERER_AND_AGENT = re.compile(rb'([ !#-\[\]-~]*)" "([ !#-\[\]-~]*)"')  # `http://example.org/" "Mozilla/5.0"`
 _TIME_LENGTH = len(" [17/May/2015:10:05:03 +0000] ")
 _CACHE_SIZE = 4_096
-_LONGEST_CACHED = 512
+_MAX_CACHED_LENGTH = 512
 _ABSENT = (b"-", b"")
 _LONGEST = 65_536
 _INT32_END = 1 << 31
-_OFFSET_END = 1 << 48  # twelve hexadecimal digits
 _int32 = struct.Struct("<i").pack
 _int64 = struct.Struct("<q").pack
 _LENGTHS = [_int32(length + 1) for length in range(_LONGEST + 1)]
 _SECONDS = {b"%02d" % second: second * 1000 for second in range(60)}
-_ARRIVED = b"\x11arrived\0" + bytes(8)  # MongoDB replaces an empty timestamp at the insert
 
 V = TypeVar("V")
 Fields = Collection[str] | None
 Make = Callable[[Any], bytes]
-Encode = Callable[[bytes, int], bytes | None]
+Encoded = tuple[int, str, bytes]  # the time in milliseconds since 1970, the site if the line has one, and the event
+Encode = Callable[[bytes], Encoded | None]
 
 
-def encoder(source: str, fields: Fields = None, site: str = "", *, vhost: bool = False) -> Encode:
-    """Return a function that encodes a line and its offset as an event, or returns None if it cannot.
+def encoder(fields: Fields = None, *, vhost: bool = False) -> Encode:
+    """Return a function that encodes a line as an event, or returns None if it cannot.
 
     The function is a closure for speed, since this is the innermost loop of an import. `fields` limits the stored
-    fields; the site is always stored. With `vhost`, the site is the first word of the line.
+    fields. With `vhost`, the site is the first word of the line.
     """
-    start = f"{source}-".encode()
-    begin = b"\x02_id\0" + _LENGTHS[len(start) + 12] + start
-    begin_hash = zlib.crc32(start)
     text, number = partial(_text, fields), partial(_number, fields)
     minutes = _Cache(_minute)
-    visitor = text(b"host", absent=(b"-",)), text(b"user", absent=(b"-",))
+    visitor = text(b"host", absent=[one.encode() for one in ABSENT_VISITORS]), text(b"user", absent=(b"-",))
     if vhost:
-        visitors = _Cache(_elements(_SITE_AND_VISITOR, lambda name: _site(site_of(name.decode())), *visitor))
+        visitors = _Cache(_with_site(*visitor))
     else:
-        visitors = _Cache(_elements(_VISITOR, *visitor))
+        without_site = _elements(_VISITOR, *visitor)
+        visitors = _Cache(lambda piece: ("", without_site(piece)))
     requests = _Cache(
         _elements(_REQUEST, text(b"method"), text(b"path"), text(b"query", absent=(None,)), text(b"protocol"))
     )
@@ -65,33 +64,18 @@ def encoder(source: str, fields: Fields = None, site: str = "", *, vhost: bool =
     agents = _Cache(
         _elements(_REFERER_AND_AGENT, text(b"referer", absent=_ABSENT), text(b"user_agent", absent=_ABSENT))
     )
-    end = (_site(site) if site and not vhost else b"") + _ARRIVED
-    crc32, join = zlib.crc32, b"".join
+    join = b"".join
 
-    def encode(line: bytes, offset: int) -> bytes | None:
+    def encode(line: bytes) -> Encoded | None:
         try:
             visitor_and_time, request, size, agent = line.split(b'"', 3)
             at = visitor_and_time[-_TIME_LENGTH:]
-            position = b"%012x" % offset
-            ssk = crc32(position, begin_hash)
-            body = join(
-                (
-                    begin,
-                    position,
-                    b"\0\x09time\0",
-                    _int64(minutes[at[:20] + at[22:]] + _SECONDS[at[20:22]]),
-                    visitors[visitor_and_time[:-_TIME_LENGTH]],
-                    requests[request],
-                    sizes[size],
-                    agents[agent],
-                    end,
-                    b"\x10ssk\0" + _int32(ssk) if ssk < _INT32_END else b"\x12ssk\0" + _int64(ssk),
-                    b"\0",
-                )
-            )
+            moment = minutes[at[:20] + at[22:]] + _SECONDS[at[20:22]]
+            site, who = visitors[visitor_and_time[:-_TIME_LENGTH]]
+            body = join((b"\x09time\0", _int64(moment), who, requests[request], sizes[size], agents[agent], b"\0"))
         except (Malformed, ValueError, KeyError):  # no match, fewer than three quotation marks, or an invalid second
             return None
-        return _int32(len(body) + 4) + body if offset < _OFFSET_END else None
+        return moment, site, _int32(len(body) + 4) + body
 
     return encode
 
@@ -105,7 +89,7 @@ class _Cache(dict[bytes, V]):
 
     def __missing__(self, value: bytes) -> V:
         element = self._make(value)
-        if len(value) <= _LONGEST_CACHED:
+        if len(value) <= _MAX_CACHED_LENGTH:
             if len(self) >= _CACHE_SIZE:
                 self.clear()
             self[value] = element
@@ -136,8 +120,12 @@ def _text(fields: Fields, name: bytes, *, absent: Collection[bytes | None] = ())
     return lambda value: b"" if value in absent else start + _LENGTHS[len(value)] + value + b"\0"
 
 
-def _site(name: str) -> bytes:
-    return _text(None, b"site")(name.encode())
+def _with_site(host: Make, user: Make) -> Callable[[bytes], tuple[str, bytes]]:
+    def make(piece: bytes) -> tuple[str, bytes]:
+        site, *values = _groups(_SITE_AND_VISITOR, piece)
+        return vhost_of(site.decode()), host(values[0]) + user(values[1])
+
+    return make
 
 
 def _number(fields: Fields, name: bytes) -> Make:

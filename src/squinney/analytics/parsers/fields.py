@@ -8,29 +8,60 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from squinney.analytics.parsers.lines import Malformed, clf_time, event_of, in_calendar
+from squinney.analytics.parsers.lines import Malformed, clf_time, event_of, in_calendar, is_address
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
-# The names that nginx, Traefik and others use for our fields; the first one that a line has is used. If a line has
-# another field for the client's address, its `host` is the requested site.
+# The names that nginx, Traefik, Elastic's ECS and others use for our fields; the first one that a line has is used. A
+# name with dots is that of a nested field.
 ALIASES: dict[str, tuple[str, ...]] = {
+    # guard: the field names of Traefik and nginx are known
     "time": ("StartUTC", "time", "timestamp", "@timestamp", "time_iso8601", "time_local", "msec", "ts", "date"),
-    "host": ("remote_addr", "remote_ip", "ClientHost", "client_ip", "clientip", "http_x_real_ip", "host"),
-    "site": ("site", "vhost", "http_host", "server_name", "RequestHost", "host"),
-    "user": ("user", "remote_user", "ClientUsername"),
-    "method": ("method", "request_method", "RequestMethod"),
-    "path": ("path", "request_uri", "RequestPath", "uri", "url"),
-    "query": ("query", "args", "query_string"),
+    "host": (
+        "remote_addr",
+        "remote_ip",
+        "ClientHost",
+        "client_ip",
+        "clientip",
+        "client",
+        "remote_host",
+        "ip",
+        "client.ip",
+        "source.ip",
+        "client.address",
+        "source.address",
+        "http_x_real_ip",
+        "http_x_forwarded_for",
+        "x_forwarded_for",
+        "xff",
+        "host",
+    ),
+    "site": ("site", "vhost", "http_host", "server_name", "RequestHost", "url.domain", "host"),
+    "user": ("user", "remote_user", "ClientUsername", "user.name"),
+    "method": ("method", "request_method", "RequestMethod", "http.request.method"),
+    "path": ("path", "request_uri", "RequestPath", "uri", "url", "url.path", "url.original"),
+    "query": ("query", "args", "query_string", "url.query"),
     "request": ("request",),
-    "protocol": ("protocol", "server_protocol", "RequestProtocol", "proto"),
-    "status": ("status", "DownstreamStatus", "OriginStatus", "status_code"),
-    "bytes": ("bytes", "body_bytes_sent", "DownstreamContentSize", "bytes_sent", "size"),
-    "referer": ("referer", "http_referer", "request_Referer", "referrer"),
-    "user_agent": ("user_agent", "http_user_agent", "request_User-Agent", "agent"),
+    "protocol": ("protocol", "server_protocol", "RequestProtocol", "proto", "http.version"),
+    "status": ("status", "DownstreamStatus", "OriginStatus", "status_code", "http.response.status_code"),
+    "bytes": (
+        "bytes",
+        "body_bytes_sent",
+        "DownstreamContentSize",
+        "bytes_sent",
+        "size",
+        "http.response.body.bytes",
+        "http.response.bytes",
+    ),
+    "referer": ("referer", "http_referer", "request_Referer", "referrer", "http.request.referrer"),
+    "user_agent": ("user_agent", "http_user_agent", "request_User-Agent", "agent", "user_agent.original"),
 }
+# Some servers write the visitor here, and others something else: only an address is taken, `host` last of all.
+AMBIGUOUS = {"client", "remote_host", "host"}
 FIELDS = tuple(ALIASES)
 _ABSENT = (None, "", "-")
+_VERSION = re.compile(r"\d(\.\d)?")
+_URL = re.compile(r"https?://([^/?#]*)(.*)")
 _NUMBER = re.compile(r"\d{9,11}(\.\d{1,9})?")
 
 
@@ -38,7 +69,7 @@ class FieldMap:
     """A parser for JSON lines. A map such as `{"time": "timestamp", "path": "uri"}` overrides names in `ALIASES`."""
 
     def __init__(self, field_map: Mapping[str, str] | None = None) -> None:
-        given = field_map or {}
+        self._given = given = dict(field_map or {})
         if unknown := given.keys() - ALIASES.keys():
             message = f"field_map: {', '.join(sorted(unknown))} is not one of {', '.join(FIELDS)}"
             raise Invalid(message, field="field_map")
@@ -53,14 +84,42 @@ class FieldMap:
         names = {name: self._name_in(entry, name) for name in FIELDS}
         if names["site"] == names["host"]:
             names["site"] = None
-        found = {name: entry[log_name] for name, log_name in names.items() if log_name is not None}
+        found = {name: value_of(entry, log_name) for name, log_name in names.items() if log_name is not None}
         if "time" not in found:
             tried = ", ".join(self._names["time"])
             raise Malformed(f"it has no time (looked for {tried}); name its field with a field map")
-        return event_of(as_time(found["time"]), found)
+        at = as_time(found["time"])
+        # guard: a JSON line without a request is rejected
+        self._require_request(entry, found)
+        if "protocol" in found:
+            found["protocol"] = _protocol(found["protocol"])
+        return event_of(at, _without_url(found))
 
     def _name_in(self, entry: Document, name: str) -> str | None:
-        return next((alias for alias in self._names[name] if entry.get(alias) not in _ABSENT), None)
+        """Return the first name that the line has; an object is not a value, but may contain one."""
+        for alias in self._names[name]:
+            value = value_of(entry, alias)
+            if value in _ABSENT or isinstance(value, dict):
+                continue
+            # guard: a name that is not an address is no visitor
+            if name == "host" and alias in AMBIGUOUS and name not in self._given and not is_address(value):
+                continue
+            return alias
+        return None
+
+    def _require_request(self, entry: Document, found: Document) -> None:
+        """Refuse other lines of a server or program, which may have a path: that of a file, for example."""
+        if self._given.keys() & {"path", "request"} & found.keys():
+            return
+        if "path" in found and found.keys() & {"method", "status"}:
+            return
+        if " HTTP/" in str(found.get("request")):
+            return
+        # A client that sends nothing is logged with an empty request and a status.
+        names = (*self._names["path"], *self._names["request"])
+        if "status" in found and any(isinstance(value_of(entry, name), str) for name in names):
+            return
+        raise Malformed("it has no request: neither a path with a method or status nor a request line")
 
 
 def json_object(line: str) -> Document:
@@ -76,6 +135,30 @@ def json_object(line: str) -> Document:
     if not isinstance(entry, dict):
         raise Malformed("not a JSON object")
     return entry
+
+
+def value_of(entry: Document, name: str) -> Any:
+    """Return the value of a field; `a.b` is a field of that name, or the field `b` of the object `a`."""
+    if name in entry:
+        return entry[name]
+    outer, _, inner = name.partition(".")
+    nested = entry.get(outer)
+    return value_of(nested, inner) if inner and isinstance(nested, dict) else None
+
+
+def _protocol(value: Any) -> Any:
+    """Return `HTTP/1.1` for `1.1`, as text or as a number."""
+    number = str(value) if isinstance(value, int | float) else value
+    return f"HTTP/{number}" if isinstance(number, str) and _VERSION.fullmatch(number) else value
+
+
+def _without_url(found: Document) -> Document:
+    """Split a whole URL into the site and the path."""
+    match = _URL.fullmatch(found["path"]) if isinstance(found.get("path"), str) else None
+    if match is None:
+        return found
+    site, rest = match.groups()
+    return {"site": site, **found, "path": rest if rest.startswith("/") else f"/{rest}"}
 
 
 def as_time(value: Any) -> datetime:
@@ -101,10 +184,11 @@ def parse_caddy(line: str) -> Document:
     """Parse a line of Caddy's `http.log.access`, which has the request in a nested object."""
     entry = json_object(line)
     request = entry.get("request")
-    if not isinstance(request, dict) or "ts" not in entry:
-        raise Malformed("not Caddy's format: it has no request or no ts")
+    if not isinstance(request, dict) or not request.get("uri") or "ts" not in entry:
+        raise Malformed("not Caddy's format: it has no request with a uri or no ts")
+    address = request.get("remote_addr")
     found = {
-        "host": request.get("remote_ip") or str(request.get("remote_addr", "")).rpartition(":")[0],
+        "host": request.get("remote_ip") or (address.rpartition(":")[0] if isinstance(address, str) else address),
         "site": request.get("host"),
         "user": entry.get("user_id"),
         "method": request.get("method"),

@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from squinney.analytics.calendar import EPOCH
 from squinney.analytics.parsers.fields import as_time
-from squinney.analytics.parsers.lines import Malformed, clf_time, event_of, in_calendar
+from squinney.analytics.parsers.lines import Malformed, clf_time, event_of, in_calendar, vhost_of
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
@@ -40,7 +40,11 @@ _APACHE_PART = re.compile(r"%[<>]?(?:!?\d{3}(?:,\d{3})*)?[<>]?(?:\{([^}]*)\})?(\
 # same reason a time may not contain "[": otherwise each of many brackets would be tried up to the end of the line.
 _QUOTED = r'[^"\\]*(?:\\.[^"\\]*)*'
 # More fields may follow those of the format, but not a second line, which would contain a time in brackets.
+# guard: two lines glued together are rejected
 TRAILING = rf'(?: (?:"{_QUOTED}"|[^\s"\[\]]+))*\s*'
+# A list of forwarded addresses contains commas, and no virtual host does.
+_ADDRESSES = r'[^\s",]+(?:, ?[^\s",]+)*'
+_SITE = r'[^\s",]+'
 _PATTERNS = {"status": r"\d{3}|-", "bytes": r"\d+|-", "user": r'\S+?|[^"\[\]]+?'}
 _TIMES: dict[str, Callable[[str], datetime]] = {
     "clf": clf_time,
@@ -76,8 +80,11 @@ class Layout:
         kind = next((name for name in self._times if name in found), None)
         if kind is None:
             raise Malformed("it has no time")
+        # guard: a user name contains no empty field
         if "-" in found.get("user", "").split(" "):  # a user name may contain spaces, but not an empty field
             raise Malformed("it has too many fields before its time: two lines in one, or a leading virtual host?")
+        if "site" in found and self._name.startswith("vhost_"):
+            found["site"] = vhost_of(found["site"])
         if "query" in found:
             found["query"] = found["query"].removeprefix("?")
         if "request" in found:  # it contains more than the path, unless it consists of dashes
@@ -118,6 +125,7 @@ def _compiled(text: str) -> tuple[list[str], re.Pattern[str], re.Pattern[str]]:
         if name in _TIMES and not start:
             start = pattern
         end = match.end()
+    # guard: a line may have more fields than its format
     return fields, re.compile(pattern + re.escape(text[end:]) + TRAILING), re.compile(start)
 
 
@@ -129,7 +137,8 @@ def _pattern(name: str, before: str, after: str) -> str:
     if name in _PATTERNS:
         return _PATTERNS[name]
     if after == " ":
-        return r'[^\s"]+'
+        # guard: a list of forwarded addresses is no virtual host
+        return {"host": _ADDRESSES, "site": _SITE}.get(name, r'[^\s"]+')
     if after in ("", ":"):  # an IPv6 address before a port contains colons
         return r'[^\s"\[\]]+'
     return rf"[^{re.escape(after)}]*"
@@ -169,6 +178,7 @@ _S3 = (
     "$owner $server_name [$time_local] $remote_addr $remote_user $request_id $operation $key"
     ' "$request" $status $error $body_bytes_sent $size $total $turn "$http_referer" "$http_user_agent"'
 )
+# guard, 3 lines: a line may begin with its virtual host
 LAYOUTS = {
     "combined": Layout(_COMBINED, name="combined"),
     "vhost_combined": Layout(f"%v {_COMBINED}", name="vhost_combined"),  # Debian's other_vhosts_access.log

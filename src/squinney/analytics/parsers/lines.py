@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
+from ipaddress import ip_address
 from typing import Any
 
 from squinney.analytics.calendar import EARLIEST, LATEST
@@ -20,7 +21,8 @@ class Malformed(Exception):
 MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}
 _CLF_TIME = re.compile(r"(\d\d)/([A-Z][a-z]{2})/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)")
 _REQUEST = re.compile(r"([A-Za-z][A-Za-z_-]{0,30}) (\S+(?:\s.*?)??)(?: (HTTP/\d(?:\.\d)?))?")
-MOST_COUNT = 2**63 - 1
+MAX_COUNT = 2**63 - 1
+ABSENT_VISITORS = ("", "-", "unknown")  # proxies write `unknown` for a visitor whose address they keep to themselves
 
 
 @lru_cache(maxsize=5_000)  # adjacent lines often have the same second
@@ -55,15 +57,50 @@ def site_of(text: str) -> str:
     return name if colon and port.isdigit() else text
 
 
+def is_address(value: Any) -> bool:
+    """Return whether a value is an IP address, or a list of forwarded ones."""
+    try:
+        ip_address(first_address(value) if isinstance(value, str) else "")
+    except ValueError:
+        return False
+    return True
+
+
+def vhost_of(text: str) -> str:
+    """Return the name of the virtual host that a line begins with, without its port.
+
+    Raises: `Malformed` for an address without a port: of two addresses, either one may be the visitor's.
+    """
+    # guard: an address before another one is no virtual host
+    if is_address(text):
+        raise Malformed("it begins with two addresses: give a format string that says which is the visitor's")
+    return site_of(text)
+
+
 def as_count(value: Any, field: str) -> int:
     """Return a whole number of zero or more, given as a number or as digits."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value) if len(value) < 20 else -1
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_COUNT:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_COUNT:
         raise Malformed(f"{field} is not a whole number, or is too large")
     return value
+
+
+def as_text(value: Any, field: str) -> str:
+    """Return a text. Other values were not understood: they are not turned into text, except the number of a user."""
+    if isinstance(value, str):
+        return value
+    if field == "user" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    # guard: a value that is not text is not turned into text
+    raise Malformed(f"{field} is not text")
+
+
+def first_address(text: str) -> str:
+    """Return the visitor of `203.0.113.7, 10.0.0.1`, where each proxy has appended the address that it saw."""
+    return text.partition(",")[0].strip()
 
 
 def event_of(at: datetime, found: Mapping[str, Any], *, absolute: bool = False) -> Document:
@@ -73,24 +110,27 @@ def event_of(at: datetime, found: Mapping[str, Any], *, absolute: bool = False) 
     """
     event: Document = {"time": at}
     if "site" in found:
-        event["site"] = site_of(str(found["site"]))
-    for name in ("host", "user", "method"):
+        event["site"] = site_of(as_text(found["site"], "site"))
+    # guard: the visitor is the first of the forwarded addresses
+    if "host" in found and (host := first_address(as_text(found["host"], "host"))) not in ABSENT_VISITORS:
+        event["host"] = host
+    for name in ("user", "method"):
         if name in found:
-            event[name] = str(found[name])
+            event[name] = as_text(found[name], name)
     if "path" in found:
-        put_target(event, str(found["path"]))
+        put_target(event, as_text(found["path"], "path"))
     elif "request" in found:
-        put_request(event, str(found["request"]), absolute=absolute)
+        put_request(event, as_text(found["request"], "request"), absolute=absolute)
     if "query" in found:
-        event["query"] = str(found["query"])
+        event["query"] = as_text(found["query"], "query")
     if "protocol" in found:
-        event.setdefault("protocol", str(found["protocol"]))
+        event.setdefault("protocol", as_text(found["protocol"], "protocol"))
     for name in ("status", "bytes"):
         if name in found:
             event[name] = as_count(found[name], name)
     for name in ("referer", "user_agent"):
         if name in found:
-            event[name] = str(found[name])
+            event[name] = as_text(found[name], name)
     return event
 
 
@@ -108,6 +148,7 @@ def put_request(event: Document, request: str, *, absolute: bool = False) -> Non
     scheme, found, rest = target.partition("://")
     if absolute and found and scheme in ("http", "https", "ws", "wss"):
         site, slash, path = rest.partition("/")
+        # guard: the site of a load balancer's line is taken from its request
         event.setdefault("site", site_of(site))
         target = slash + path or "/"
     put_target(event, target)

@@ -54,6 +54,7 @@ class W3C:
         """Parse one line; return None for a directive."""
         line = line.rstrip("\r\n")
         if line.startswith("#"):
+            # guard: the fields of a W3C log may change within the log
             if line.startswith(FIELDS):
                 self._fields = line.removeprefix(FIELDS).lower().split()
             self._day = _day(line) or self._day
@@ -65,6 +66,7 @@ class W3C:
         if len(values) != len(self._fields):
             raise Malformed(f"it has {len(values)} fields, but its {FIELDS} line has {len(self._fields)}")
         found = {name: value for name, value in zip(self._fields, values, strict=True) if value not in ("-", "")}
+        # guard: the date of a W3C log may be only in its header
         return _event({"date": self._day, **found}, tabs)
 
 
@@ -85,5 +87,6 @@ def _event(found: dict[str, str], tabs: bool) -> Document:
         if value := next((found[w3c_name] for w3c_name in w3c_names if w3c_name in found), None):
             values[name] = value
     for name in values.keys() & {"referer", "user_agent"}:  # CloudFront writes a space as %20, IIS as +
+        # guard: IIS writes a space as a plus
         values[name] = unquote(values[name]) if tabs else values[name].replace("+", " ")
     return event_of(as_time(f"{found['date']}T{found['time']}+00:00"), values)

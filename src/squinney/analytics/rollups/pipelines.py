@@ -10,6 +10,8 @@ from typing import Any, Literal
 from bson.timestamp import Timestamp
 
 from squinney.analytics.calendar import EARLIEST, LATEST, SIZES, Unit
+from squinney.analytics.events.documents import EVENTS
+from squinney.analytics.events.queries import UNWOUND
 from squinney.analytics.rollups.intervals import Interval, in_any, lookup
 from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
@@ -17,7 +19,7 @@ from squinney.mongo.schema import Document
 Level = Literal["quarterhourly", "hourly", "daily", "weekly", "monthly", "yearly"]
 Finest = Literal["hour", "quarter"]
 
-UNIONS_AT_ONCE = 100
+IN_PAGES = frozenset({"site", "arrived", "source"})  # what a page of events has once for all of them
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,31 @@ class Config:
     finest: Finest
 
     @property
+    def is_paged(self) -> bool:
+        """Whether the source is the event log, which stores its events in pages."""
+        return self.source == EVENTS
+
+    def at(self, field: str) -> str:
+        """Return where the stages after `matching` find a field of an event."""
+        return f"events.{field}" if self.is_paged and field not in IN_PAGES else field
+
+    def matching(self, match: Document, times: Sequence[Interval]) -> list[Document]:
+        """Return the stages that yield the matching events; `times` contain them all, to find the pages."""
+        if not self.is_paged:
+            return [{"$match": match}]
+        pages = in_any("from", [Interval(hour_of(one.start), one.end, one.bucket) for one in times])
+        whole = {name: condition for name, condition in match.items() if name in IN_PAGES}
+        return [{"$match": {**pages, **whole}}, UNWOUND, {"$match": self._placed(match)}]
+
+    def _placed(self, match: Document) -> Document:
+        return {
+            self.at(name) if not name.startswith("$") else name: (
+                [self._placed(one) for one in condition] if name.startswith("$") else condition
+            )
+            for name, condition in match.items()
+        }
+
+    @property
     def fields(self) -> list[str]:
         """The fields of the key."""
         return self.key.split(",")
@@ -74,8 +101,8 @@ class Config:
     def key_expression(self) -> Any:
         """Return the expression for an event's key."""
         if len(self.fields) == 1:
-            return f"${self.key}"
-        return {_name(field): {"$ifNull": [f"${field}", ""]} for field in self.fields}
+            return f"${self.at(self.key)}"
+        return {_name(field): {"$ifNull": [f"${self.at(field)}", ""]} for field in self.fields}
 
     def stored_key(self, key: Any) -> Any:
         """Return a caller's key as it is stored, with the fields in the order of the settings."""
@@ -92,44 +119,38 @@ def _name(field: str) -> str:
 def slot(config: Config) -> Document:
     """Return the expression for the hour or quarter of UTC that contains an event's time."""
     minutes = int(SIZES[config.finest].total_seconds() // 60)
-    return {"$dateTrunc": {"date": f"${config.time}", "unit": "minute", "binSize": minutes}}
+    return {"$dateTrunc": {"date": f"${config.at(config.time)}", "unit": "minute", "binSize": minutes}}
 
 
-def union(others: Sequence[str], match: Document) -> list[Document]:
-    """Return the stages that add matching events of further collections.
-
-    A pipeline has at most 1,000 stages, but there may be more daily collections. So each stage adds 100 of them: one
-    directly, and the others in its inner pipeline.
-    """
-    groups = [others[start : start + UNIONS_AT_ONCE] for start in range(0, len(others), UNIONS_AT_ONCE)]
-    return [
-        _union(name, [{"$match": match}, *(_union(one, [{"$match": match}]) for one in rest)]) for name, *rest in groups
-    ]
-
-
-def _union(name: str, stages: list[Document]) -> Document:
-    return {"$unionWith": {"coll": name, "pipeline": stages}}
-
-
-def touched(
-    config: Config, match: Document, others: Sequence[str] = (), *, since: datetime | None = None
-) -> list[Document]:
+def touched(config: Config, match: Document, *, since: datetime | None = None) -> list[Document]:
     """Return the pipeline that finds the hours or quarters of UTC that contain matching events, from `since` on."""
-    match = {**match, config.time: {"$gte": since or EARLIEST, "$lt": LATEST, **match.get(config.time, {})}}
-    return [{"$match": match}, *union(others, match), {"$group": {"_id": slot(config)}}]
+    times = {"$gte": since or EARLIEST, "$lt": LATEST, **match.get(config.time, {})}
+    if since and times["$gte"] < since:
+        times["$gte"] = since
+    if config.is_paged and config.finest == "hour" and match.keys() <= {"arrived"}:  # its pages tell the hours
+        return [{"$match": {**match, "from": times}}, {"$group": {"_id": _hour_of_page()}}]
+    span = [Interval(times["$gte"], times["$lt"], times["$gte"])]
+    return [*config.matching({**match, config.time: times}, span), {"$group": {"_id": slot(config)}}]
 
 
-def from_events(
-    config: Config, found: Sequence[Interval], run: int, into: str, others: Sequence[str] = ()
-) -> list[Document]:
+def _hour_of_page() -> Document:
+    return {"$dateTrunc": {"date": "$from", "unit": "hour"}}
+
+
+def hour_of(at: datetime) -> datetime:
+    """Return the start of the hour of a time in UTC."""
+    return at.replace(minute=0, second=0, microsecond=0)
+
+
+def from_events(config: Config, found: Sequence[Interval], run: int, into: str) -> list[Document]:
     """Return the pipeline that recomputes buckets of the finest level from the events."""
     match: Document = {**in_any(config.time, found), **config.key_filter(), config.value: {"$type": "number"}}
-    value = f"${config.value}"
+    value = f"${config.at(config.value)}"
     sums = {"total": {"$sum": value}, "count": {"$sum": 1}, "min": {"$min": value}, "max": {"$max": value}}
     whole = all(one.end - one.start == SIZES[config.finest] for one in found)
-    bucket = slot(config) if whole else lookup(f"${config.time}", found)
+    bucket = slot(config) if whole else lookup(f"${config.at(config.time)}", found)
     group = {"$group": {"_id": {"k": config.key_expression(), "d": bucket}, **sums}}
-    return [{"$match": match}, *union(others, match), group, *merged(run, into)]
+    return [*config.matching(match, found), group, *merged(run, into)]
 
 
 def summed(found: Sequence[Interval]) -> list[Document]:
@@ -181,7 +202,7 @@ _EXAMPLE: dict[str, Any] = {
 
 READ = Query(
     "rollups.read",
-    "rollups.hourly",
+    "analytics.rollups_hourly",
     where=lambda key, start, end: {
         "_id": {"$gte": {"k": key, "d": start}, "$lt": {"k": key, "d": end}},
         "value.count": {"$gt": 0},
@@ -191,15 +212,17 @@ READ = Query(
 )
 ARRIVED = Pipeline(
     "rollups.arrived",
-    "events",
-    stages=lambda since: touched(Config("events", "path", "bytes", "time", "UTC", "hour"), {"arrived": {"$gt": since}}),
+    "analytics.events",
+    stages=lambda since: touched(
+        Config("analytics.events", "path", "bytes", "time", "UTC", "hour"), {"arrived": {"$gt": since}}
+    ),
     example={"since": Timestamp(1_700_000_000, 0)},
     routing="broadcast",
     reason="new events are on all shards",
 )
 CHANGED = Query(
     "rollups.changed",
-    "rollups.hourly",
+    "analytics.rollups_hourly",
     where=lambda start, end: {"_id.d": {"$gte": start, "$lt": end}},
     example={"start": _EXAMPLE["start"], "end": _EXAMPLE["end"]},
     routing="broadcast",

@@ -20,16 +20,17 @@ from pymongo.client_session import ClientSession
 
 from squinney import checks
 from squinney.analytics import rules
-from squinney.analytics.calendar import EARLIEST, LATEST, SIZES, Unit, floor, zone
+from squinney.analytics.calendar import SIZES, Unit, floor, zone
 from squinney.analytics.errors import Frozen
-from squinney.analytics.events.partitions import EVENTS, EventPartitions
+from squinney.analytics.events.documents import EVENTS
 from squinney.analytics.hits.increments import retry_duplicates
+from squinney.analytics.policy import read_policy
 from squinney.analytics.rollups import intervals, pipelines
-from squinney.analytics.rollups.documents import PAGE_BYTES, ROLLUPS, RUNS, Bucket
+from squinney.analytics.rollups.documents import PAGE_BYTES, ROLLUPS, RUNS, Bucket, collection_of
 from squinney.analytics.rollups.intervals import Interval
 from squinney.analytics.rollups.pipelines import HOURLY, QUARTER_HOURLY, Config, Finest, Level, Step
 from squinney.errors import Conflict, Invalid
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 
@@ -39,8 +40,8 @@ Buckets = dict[Level, set[datetime]]  # the start times of the buckets of each l
 # Longer than any write may take: transactions and the event log's writes end after at most 60 s.
 OVERLAP_SECONDS = 90
 BUCKETS_AT_ONCE = 1_000
-MOST_KEYS = 1_000
-MOST_BUCKETS = 100_000
+MAX_KEYS = 1_000
+MAX_BUCKETS = 100_000
 SECONDS = 3_600
 # Patterns for the name of a roll-up, the name of a collection, and the path of a field.
 _NAME, _COLLECTION, _PATH = r"[A-Za-z_][A-Za-z0-9_-]*", r"[^$.]+(\.[^$.]+)*", r"[^$.][^.]*(\.[^$.][^.]*)*"
@@ -71,7 +72,7 @@ class Rollups:
         source: str = EVENTS,
         key: str = "userid",
         value: str = "length",
-        time: str = "ts",
+        time: str = "time",
         time_zone: str = "UTC",
         *,
         name: str = ROLLUPS,
@@ -79,20 +80,21 @@ class Rollups:
         overlap_seconds: int = OVERLAP_SECONDS,
     ) -> None:
         self._db = pinned(db)
-        self.name = checks.text(name, "name", most=50, pattern=_NAME)
+        self.name = checks.text(name, "name", max_length=50, pattern=_NAME)
         if self.name in _RESERVED:
             raise Invalid(f"name must not be one of {', '.join(_RESERVED)}, which are in use", field="name")
-        checks.text(source, "source", most=100, pattern=_COLLECTION)
-        keys = [("key", part) for part in checks.text(key, "key", most=200).split(",")]
+        checks.text(source, "source", max_length=100, pattern=_COLLECTION)
+        keys = [("key", part) for part in checks.text(key, "key", max_length=200).split(",")]
         for field, path in (*keys, ("value", value), ("time", time)):
-            checks.text(path, field, most=200, pattern=_PATH)
+            checks.text(path, field, max_length=200, pattern=_PATH)
+        if source == EVENTS and time != "time":
+            raise Invalid("time must be time, by which the event log stores its events", field="time")
         self.config = Config(source, key, value, time, time_zone, finest)
         self._tz = zone(time_zone)
         if finest not in get_args(Finest):
             raise Invalid("finest must be one of hour, quarter", field="finest")
         self.steps = HOURLY if finest == "hour" else QUARTER_HOURLY
-        self._overlap_seconds = checks.integer(overlap_seconds, "overlap_seconds", least=0)
-        self._partitions = EventPartitions(db, refresh_seconds=0)
+        self._overlap_seconds = checks.integer(overlap_seconds, "overlap_seconds", minimum=0)
         self._may_start = True
         _require_whole_offsets(time_zone, finest)
 
@@ -122,6 +124,7 @@ class Rollups:
             arrived = arrived_since(state.get("watermark"), self._overlap_seconds)
             slots = self._touched(arrived, session)
             if not slots:
+                # guard: documents without `arrived` are refused
                 self._require_arrivals()
             chosen = [slot for slot in slots if before is None or slot < before]
             buckets = self._recompute(self.steps, self.buckets_of(chosen), state["run"], session)
@@ -205,8 +208,8 @@ class Rollups:
             raise Invalid(message, field="source")
 
     def _require_retention(self) -> None:
-        if self.config.source == EVENTS and self._partitions.policy().strategy not in ("keep", "rotate"):
-            raise Conflict("roll-ups need the retention strategy keep or rotate: others delete events too early")
+        if self.config.source == EVENTS and read_policy(self._db).strategy == "ttl":
+            raise Conflict("roll-ups need the retention strategy keep or rotate: ttl deletes events too early")
 
     def buckets_of(self, slots: Iterable[datetime]) -> Buckets:
         """Return the buckets of each level that overlap these hours or quarters of UTC."""
@@ -227,9 +230,9 @@ class Rollups:
 
     def _touched(self, match: Document, session: ClientSession) -> list[datetime]:
         """Return the hours or quarters of UTC that contain matching events, except those whose events were dropped."""
-        first, *others = self.collections()
-        stages = pipelines.touched(self.config, match, others, since=self.frozen_before())
-        return [row["_id"] for row in self._db[first].aggregate(stages, session=session, allowDiskUse=True)]
+        stages = pipelines.touched(self.config, match, since=self.frozen_before())
+        rows = self._db[self.config.source].aggregate(stages, session=session, allowDiskUse=True)
+        return [row["_id"] for row in rows]
 
     def _with_stored(
         self, slots: Iterable[datetime], start: datetime, end: datetime, session: ClientSession
@@ -244,7 +247,7 @@ class Rollups:
     def stored(self, step: Step, start: datetime, end: datetime, session: ClientSession | None = None) -> set[datetime]:
         """Return the start times of a level's stored buckets from `start` (included) to `end` (excluded)."""
         stages: list[Document] = [{"$match": pipelines.CHANGED(start=start, end=end)}, {"$group": {"_id": "$_id.d"}}]
-        rows = self._db[f"{self.name}.{step.level}"].aggregate(stages, session=session, allowDiskUse=True)
+        rows = self._db[collection_of(self.name, step.level)].aggregate(stages, session=session, allowDiskUse=True)
         return {row["_id"] for row in rows}
 
     def _recompute(self, steps: Sequence[Step], found: Buckets, run: int, session: ClientSession) -> dict[str, int]:
@@ -254,13 +257,15 @@ class Rollups:
         return {step.level: len(found[step.level]) for step in steps}
 
     def _recompute_level(self, step: Step, begins: Sequence[datetime], run: int, session: ClientSession) -> None:
-        into = f"{self.name}.{step.level}"
+        into = collection_of(self.name, step.level)
         if found := self.intervals_of(step, begins):
             if step.made_from is None:
-                name, *others = self.collections(found[0].start, found[-1].end)
-                stages = pipelines.from_events(self.config, found, run, into, others)
+                name, stages = self.config.source, pipelines.from_events(self.config, found, run, into)
             else:
-                name, stages = f"{self.name}.{step.made_from}", [*pipelines.summed(found), *pipelines.merged(run, into)]
+                name, stages = (
+                    collection_of(self.name, step.made_from),
+                    [*pipelines.summed(found), *pipelines.merged(run, into)],
+                )
             merge = partial(self._db[name].aggregate, stages, session=session, allowDiskUse=True)
             retry_duplicates(merge)  # two runs may create the same bucket at the same moment
         if (frozen := self.frozen_before()) and step.made_from is None and begins[0] < frozen:
@@ -274,17 +279,9 @@ class Rollups:
         return moved.matched_count == 1
 
     @operation(reads_only=True)
-    def collections(self, start: datetime = EARLIEST, end: datetime = LATEST) -> list[str]:
-        """Return the names of the collections that may contain events from `start` to `end`."""
-        if self.config.source != EVENTS:
-            return [self.config.source]
-        # The collection in a day's own database has the main one's name, which would then be read twice.
-        return [partition.name for partition in self._partitions.spanning(start, end) if partition.database == self._db]
-
-    @operation(reads_only=True)
     def frozen_before(self) -> datetime | None:
         """Return the time before which raw events were dropped, or None; older finest buckets are never recomputed."""
-        return self._partitions.policy().frozen_before if self.config.source == EVENTS else None
+        return read_policy(self._db).frozen_before if self.config.source == EVENTS else None
 
     # ---- reading ----
 
@@ -306,15 +303,15 @@ class Rollups:
         else:
             _require_whole_offsets(time_zone, self.config.finest)
             found = _regrouped(self._find(self.steps[0].level, key, start, end), step.unit, zone(time_zone))
-        buckets = [_bucket(document) for document in islice(found, MOST_BUCKETS + 1)]
-        if len(buckets) > MOST_BUCKETS:
-            message = f"end: at most {MOST_BUCKETS} buckets are returned; use a shorter time or a coarser level"
-            raise Invalid(message, field="end", limit=MOST_BUCKETS)
+        buckets = [_bucket(document) for document in islice(found, MAX_BUCKETS + 1)]
+        if len(buckets) > MAX_BUCKETS:
+            message = f"end: at most {MAX_BUCKETS} buckets are returned; use a shorter time or a coarser level"
+            raise Invalid(message, field="end", limit=MAX_BUCKETS)
         return buckets
 
     def _find(self, level: Level, key: Any, start: datetime, end: datetime) -> Iterator[Document]:
         where = pipelines.READ(key=self.config.stored_key(key), start=start, end=end)
-        return iter(self._db[f"{self.name}.{level}"].find(where).sort("_id", 1))
+        return iter(self._db[collection_of(self.name, level)].find(where).sort("_id", 1))
 
     def _step(self, level: Level) -> Step:
         found = next((step for step in self.steps if step.level == level), None)
@@ -329,9 +326,9 @@ class Rollups:
         Raises: `Invalid`.
         """
         self._step(level)
-        checks.integer(limit, "limit", least=1, most=MOST_KEYS)
+        checks.integer(limit, "limit", minimum=1, maximum=MAX_KEYS)
         where = {"_id.d": checks.time(at, "at"), "value.count": {"$gt": 0}}
-        found = self._db[f"{self.name}.{level}"].find(where).sort("value.total", -1).limit(limit)
+        found = self._db[collection_of(self.name, level)].find(where).sort("value.total", -1).limit(limit)
         return [_bucket(document) for document in found]
 
 
@@ -355,7 +352,7 @@ def _regrouped(finest: Iterator[Document], unit: Unit, tz: ZoneInfo) -> Iterator
         sums["total"] += value["total"]
         sums["count"] += value["count"]
         sums["min"], sums["max"] = min(sums["min"], value["min"]), max(sums["max"], value["max"])
-        if len(values) > MOST_BUCKETS:
+        if len(values) > MAX_BUCKETS:
             break
     for begin, sums in sorted(values.items()):
         yield {"_id": {"k": key, "d": begin}, "value": {**sums, "mean": sums["total"] / sums["count"]}}

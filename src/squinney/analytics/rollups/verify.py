@@ -9,9 +9,9 @@ from bson.timestamp import Timestamp
 
 from squinney.analytics.calendar import EARLIEST, LATEST
 from squinney.analytics.rollups import pipelines
-from squinney.analytics.rollups.documents import RUNS
+from squinney.analytics.rollups.documents import RUNS, collection_of
 from squinney.analytics.rollups.intervals import Interval, in_any, lookup
-from squinney.analytics.rollups.pipelines import Step, union
+from squinney.analytics.rollups.pipelines import Step
 from squinney.analytics.rollups.rollups import BUCKETS_AT_ONCE, Rollups, chunks
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Problem
@@ -60,9 +60,9 @@ class _Comparison:
         self._config = rollups.config
         self._frozen = rollups.frozen_before()
         self._watermark = (db[RUNS].find_one({"_id": rollups.name}) or {}).get("watermark") or Timestamp(0, 0)
-        self._first, *self._others = rollups.collections()
-        slots = pipelines.touched(self._config, self._config.key_filter(), self._others, since=self._frozen)
-        self._buckets = rollups.buckets_of(row["_id"] for row in db[self._first].aggregate(slots, allowDiskUse=True))
+        slots = pipelines.touched(self._config, self._config.key_filter(), since=self._frozen)
+        rows = db[self._config.source].aggregate(slots, allowDiskUse=True)
+        self._buckets = rollups.buckets_of(row["_id"] for row in rows)
 
     def differing(self, step: Step) -> Iterator[Document]:
         """Yield the rows of a level whose stored values differ."""
@@ -77,19 +77,20 @@ class _Comparison:
         since = self._frozen if step.made_from is None else None
         stored = {"_id.d": {"$in": [at for at in begins if since is None or at >= since]}, "value.count": {"$gt": 0}}
         if self._frozen is None or step.made_from is None:
-            first, raw = self._first, self._of_events(found)
+            first, raw = self._config.source, self._of_events(found)
         else:
-            first, raw = f"{self._rollups.name}.{self._rollups.steps[0].level}", pipelines.summed(found)
-        stages = [*raw, *_compare_with(f"{self._rollups.name}.{step.level}", stored, self._watermark)]
+            first, raw = collection_of(self._rollups.name, self._rollups.steps[0].level), pipelines.summed(found)
+        stages = [*raw, *_compare_with(collection_of(self._rollups.name, step.level), stored, self._watermark)]
         yield from self._db[first].aggregate(stages, allowDiskUse=True)
 
     def _of_events(self, found: Sequence[Interval]) -> list[Document]:
         config = self._config
         times = {config.time: {"$gte": self._frozen or EARLIEST, "$lt": LATEST}}
         match: Document = {"$and": [config.key_filter(), times, in_any(config.time, found)]}
-        counts = {"$isNumber": f"${config.value}"}
-        value = {"$cond": [counts, f"${config.value}", None]}  # an event without value still counts for `newest`
-        bucket = {"k": config.key_expression(), "d": lookup(f"${config.time}", found)}
+        field = f"${config.at(config.value)}"
+        counts = {"$isNumber": field}
+        value = {"$cond": [counts, field, None]}  # an event without value still counts for `newest`
+        bucket = {"k": config.key_expression(), "d": lookup(f"${config.at(config.time)}", found)}
         sums = {
             "total": {"$sum": value},
             "count": {"$sum": {"$cond": [counts, 1, 0]}},
@@ -97,7 +98,7 @@ class _Comparison:
             "max": {"$max": value},
             "newest": {"$max": "$arrived"},
         }
-        return [{"$match": match}, *union(self._others, match), {"$group": {"_id": bucket, **sums}}]
+        return [*config.matching(match, found), {"$group": {"_id": bucket, **sums}}]
 
 
 def _compare_with(level: str, stored_from: Document, watermark: Timestamp) -> list[Document]:

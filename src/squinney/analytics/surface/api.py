@@ -11,19 +11,21 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from squinney.analytics import EventLog, Hits, Point, Recorded, Rollups
 from squinney.analytics.errors import UnknownSource
-from squinney.analytics.events.documents import LONGEST_SITE, LONGEST_TEXT, Import, Reject
-from squinney.analytics.events.partitions import Failure
-from squinney.analytics.hits.documents import LONGEST_PAGE
-from squinney.analytics.hits.increments import MOST_HITS
+from squinney.analytics.events.documents import Import, Reject
+from squinney.analytics.events.log import Failure
+from squinney.analytics.hits.documents import MAX_PAGE_LENGTH
+from squinney.analytics.hits.increments import MAX_HITS
 from squinney.analytics.rollups.documents import Bucket
+from squinney.analytics.rules import MAX_SITE_LENGTH, MAX_TEXT_LENGTH
+from squinney.analytics.surface import api_reports
 from squinney.errors import LimitReached
 from squinney.http.cursors import Cursor, Limit, SignCursor
 from squinney.http.dependencies import IdempotencyKey, service
-from squinney.http.problems import responses
+from squinney.http.error_responses import responses
 from squinney.http.response_models import list_of, model_of, page_of, signed_page
 from squinney.http.routes import OneThreadRoute
-from squinney.mongo.connect import operation
-from squinney.transactions import Busy, KeyReused, StillRunning
+from squinney.mongo.deadlines import operation
+from squinney.transactions import Busy, KeyReused
 
 router = APIRouter(prefix="/api/analytics", tags=["analytics"], route_class=OneThreadRoute)
 
@@ -33,8 +35,8 @@ Rolled = Annotated[Rollups, Depends(service("analytics", "rollups", Rollups))]
 
 Start = Annotated[AwareDatetime, Query(examples=["2026-11-01T00:00:00Z"])]
 End = Annotated[AwareDatetime, Query(description="Excluded", examples=["2026-12-01T00:00:00Z"])]
-Site = Annotated[str, Query(max_length=LONGEST_SITE)]
-PageName = Annotated[str, Query(max_length=LONGEST_PAGE)]
+Site = Annotated[str, Query(max_length=MAX_SITE_LENGTH)]
+PageName = Annotated[str, Query(max_length=MAX_PAGE_LENGTH)]
 Zone = Annotated[str, Query(max_length=100, examples=["Europe/Berlin"])]
 Unit = Literal["minute", "hour", "day", "week", "month"]
 
@@ -44,15 +46,15 @@ class NewEvent(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     time: AwareDatetime
-    host: str | None = Field(None, max_length=LONGEST_TEXT)
-    user: str | None = Field(None, max_length=LONGEST_TEXT)
-    method: str | None = Field(None, max_length=LONGEST_TEXT)
-    path: str | None = Field(None, max_length=LONGEST_TEXT)
-    query: str | None = Field(None, max_length=LONGEST_TEXT)
+    host: str | None = Field(None, max_length=MAX_TEXT_LENGTH)
+    user: str | None = Field(None, max_length=MAX_TEXT_LENGTH)
+    method: str | None = Field(None, max_length=MAX_TEXT_LENGTH)
+    path: str | None = Field(None, max_length=MAX_TEXT_LENGTH)
+    query: str | None = Field(None, max_length=MAX_TEXT_LENGTH)
     status: int | None = Field(None, ge=0, le=999)
     bytes: int | None = Field(None, ge=0, le=2**63 - 1)
-    referer: str | None = Field(None, max_length=LONGEST_TEXT)
-    user_agent: str | None = Field(None, max_length=LONGEST_TEXT)
+    referer: str | None = Field(None, max_length=MAX_TEXT_LENGTH)
+    user_agent: str | None = Field(None, max_length=MAX_TEXT_LENGTH)
 
 
 class NewEvents(BaseModel):
@@ -73,10 +75,10 @@ class NewHit(BaseModel):
     """Views of a page to count."""
 
     model_config = ConfigDict(extra="forbid")
-    site: str = Field(max_length=LONGEST_SITE, examples=["example.org"])
-    page: str = Field(max_length=LONGEST_PAGE, examples=["/"])
+    site: str = Field(max_length=MAX_SITE_LENGTH, examples=["example.org"])
+    page: str = Field(max_length=MAX_PAGE_LENGTH, examples=["/"])
     at: AwareDatetime
-    count: int = Field(1, ge=1, le=MOST_HITS)
+    count: int = Field(1, ge=1, le=MAX_HITS)
 
 
 class NewHits(BaseModel):
@@ -107,15 +109,16 @@ class DayAndPath(BaseModel):
     count: int
 
 
-_INTERNAL = ["head_length", "head_hash", "offset", "blank", "hits_offset", "unterminated", "chain", "tail"]
+_INTERNAL = ["head_length", "head_hash", "offset", "blank", "hits_offset", "unterminated", "chain", "tail", "packed"]
 RecordedModel = model_of(Recorded, failures=(list_of(model_of(Failure, without=["document"])), ...))
 ImportModel = model_of(Import, without=_INTERNAL)
 RejectModel = model_of(Reject, without=["source"])
 
 
-@router.post(
-    "/events", status_code=201, response_model=RecordedModel, responses=responses(KeyReused, StillRunning, Busy)
-)
+router.include_router(api_reports.router)
+
+
+@router.post("/events", status_code=201, response_model=RecordedModel, responses=responses(KeyReused, Busy))
 def record_events(log: Log, body: NewEvents, key: IdempotencyKey) -> Any:
     """Record events, and report every event that could not be stored."""
     events = [event.model_dump(exclude_none=True) for event in body.events]
@@ -128,18 +131,13 @@ def read_events(
     log: Log,
     start: Start,
     end: End,
-    path: Annotated[str | None, Query(max_length=LONGEST_TEXT)] = None,
-    host: Annotated[str | None, Query(max_length=LONGEST_TEXT)] = None,
+    path: Annotated[str | None, Query(max_length=MAX_TEXT_LENGTH)] = None,
+    host: Annotated[str | None, Query(max_length=MAX_TEXT_LENGTH)] = None,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> Any:
     """Return the events of a time range, optionally of one path or host, oldest first."""
     page = log.page(start, end, path=path, host=host, limit=limit)
-    return {"items": [_event(event) for event in page.items], "next": page.next}
-
-
-def _event(event: Any) -> dict[str, Any]:
-    internal = ("_id", "arrived", "ssk")
-    return {"id": event["_id"], **{name: value for name, value in event.items() if name not in internal}}
+    return {"items": page.items, "next": page.next}
 
 
 @router.get("/events/by-day-and-path", response_model=page_of(DayAndPath), responses=responses())
@@ -217,7 +215,7 @@ def read_top(
 def read_rollup(
     rollups: Rolled,
     level: Annotated[str, Path(examples=["daily"])],
-    key: Annotated[str, Query(max_length=LONGEST_TEXT, description="The path", examples=["/"])],
+    key: Annotated[str, Query(max_length=MAX_TEXT_LENGTH, description="The path", examples=["/"])],
     start: Start,
     end: End,
     time_zone: Annotated[str | None, Query(max_length=100)] = None,

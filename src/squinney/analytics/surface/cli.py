@@ -19,25 +19,31 @@ from squinney.analytics import (
 )
 from squinney.analytics import verify as verify_rollups
 from squinney.analytics.calendar import zone
-from squinney.analytics.events.partitions import Strategy, Unit
-from squinney.analytics.events.retention import LEAST_SECONDS, MOST_BYTES
+from squinney.analytics.policy import Strategy, Unit
+from squinney.analytics.retention import MIN_SECONDS
 from squinney.analytics.rollups.pipelines import Finest
 from squinney.analytics.shard_advice import CANDIDATES
 from squinney.analytics.surface import cli_logs as logs
+from squinney.analytics.surface import cli_reports as reports
 from squinney.analytics.surface.cli_logs import database
+from squinney.cli.parameters import Json, Limit
+from squinney.cli.printing import console, print_json, print_result
 from squinney.errors import Invalid, NotFound
-from squinney.http.commands import Json, Limit, console, print_json, print_result
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 
-app = typer.Typer(help="Logs, hits and roll-ups.", no_args_is_help=True)
+app = typer.Typer(help="Logs, reports, hits and roll-ups.", no_args_is_help=True)
 app.command("import")(logs.import_logs)
 app.command()(logs.follow)
 app.command()(logs.imports)
 app.command()(logs.rejects)
 app.command()(logs.forget)
+app.command()(reports.report)
+app.command("report-site")(reports.report_site)
+app.command()(reports.funnel)
+app.command()(reports.now)
 
-MOST_DAYS = 24_855  # the maximum of a TTL index
+MAX_DAYS = 24_855  # the maximum of a TTL index
 
 Start = Annotated[datetime | None, typer.Option("--start", help="Start time in UTC; default: a week before the end.")]
 End = Annotated[datetime | None, typer.Option("--end", help="End time in UTC, excluded; default: now.")]
@@ -67,7 +73,7 @@ def top(
     as_json: Json = False,
 ) -> None:
     """Show the pages with the most hits."""
-    with database(context) as (db, _):
+    with database(context) as db:
         hits = Hits(db)
         site = _site_or_only(hits, site)
         rows = hits.top_pages(site, *_range(start, end), limit=limit)
@@ -81,6 +87,7 @@ def _site_or_only(hits: Hits, site: str | None) -> str:
     if site is not None:
         return site
     sites = hits.sites()
+    # guard: with several sites, one must be named
     if len(sites) > 1:
         raise Invalid(f"choose one of the sites with --site: {_listed(sites)}", field="site")
     return sites[0] if sites else ""
@@ -113,7 +120,7 @@ def series(
     """Show the hits of a page per minute, hour, day, week or month, zeros included."""
     if by not in ("minute", "hour", "day", "week", "month"):
         raise Invalid("--by must be one of minute, hour, day, week, month", field="by")
-    with database(context) as (db, _):
+    with database(context) as db:
         hits = Hits(db)
         points = hits.series(_site_or_only(hits, site), page, *_range(start, end), cast(Any, by), time_zone=time_zone)
     lines = [f"{point.at:%Y-%m-%d %H:%M %Z}  {point.hits:>10,}" for point in points]
@@ -129,7 +136,7 @@ def rollup(
     key: Annotated[str, typer.Option(help="The field to group by, or several: site,path.")] = "path",
     value: Annotated[str, typer.Option(help="The field to sum.")] = "bytes",
     time: Annotated[str, typer.Option(help="The field with the time.")] = "time",
-    source: Annotated[str, typer.Option(help="The collection of events.")] = "events",
+    source: Annotated[str, typer.Option(help="The collection of events.")] = "analytics.events",
     name: Annotated[str, typer.Option(help="The prefix of its collections.")] = "rollups",
     time_zone: Zone = "UTC",
     finest: FinestOption = "hour",
@@ -137,7 +144,7 @@ def rollup(
     as_json: Json = False,
 ) -> None:
     """Run a roll-up; from then on the background job keeps it up to date."""
-    with database(context) as (db, _):
+    with database(context) as db:
         if stop:
             _stop(db, name, as_json)
             return
@@ -163,7 +170,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Compare every level of every roll-up with the raw events; exit with status 1 if any bucket differs."""
-    with database(context) as (db, _):
+    with database(context) as db:
         for rollups in Rollups.registered(db) if run else []:
             rollups.run()
         problems = [str(problem) for problem in verify_rollups(db)]
@@ -179,11 +186,12 @@ def sessions(
     context: typer.Context, time_zone: Zone = "UTC", finest: FinestOption = "hour", as_json: Json = False
 ) -> None:
     """Derive visitors' sessions from the events, and roll up their lengths per user, from hours to years."""
-    with database(context) as (db, _):
+    with database(context) as db:
         derived = Sessions(db).derive()
+        # guard: the sessions command passes on --finest
         rollups = Sessions(db).rollups(time_zone, finest=cast(Finest, finest))
         rollups.run()
-        longest = db["visits.yearly"].find({"value.count": {"$gt": 0}}).sort("value.total", -1).limit(10)
+        longest = db["analytics.visits_yearly"].find({"value.count": {"$gt": 0}}).sort("value.total", -1).limit(10)
         tz = zone(time_zone)
         rows = [
             {"user": row["_id"]["k"], "year": row["_id"]["d"].astimezone(tz).year, **row["value"]} for row in longest
@@ -204,30 +212,25 @@ def sessions(
 @app.command()
 def retention(
     context: typer.Context,
-    strategy: Annotated[str | None, typer.Argument(help="keep, ttl, capped, rotate or rotate-databases.")] = None,
-    unit: Annotated[str, typer.Option(help="day or month: the time span of each rotated collection.")] = "day",
+    strategy: Annotated[str | None, typer.Argument(help="keep, ttl or rotate.")] = None,
+    unit: Annotated[str, typer.Option(help="day or month: what rotate deletes at once.")] = "day",
     keep_days: Annotated[float | None, typer.Option(help="The maximum age of events, for ttl and rotate.")] = None,
-    size_mb: Annotated[int | None, typer.Option(help="The maximum size of a capped collection.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the policy for old events, or change it and move the events accordingly."""
-    if strategy is None and (keep_days is not None or size_mb is not None):
-        raise Invalid("--keep-days and --size-mb need a strategy", field="strategy")
-    if keep_days is not None and not LEAST_SECONDS / 86_400 <= keep_days < MOST_DAYS:
-        message = f"--keep-days must be at least {LEAST_SECONDS / 86_400:.5f}, a minute, and less than {MOST_DAYS:,}"
+    """Show the policy for old events, or change it."""
+    if strategy is None and keep_days is not None:
+        raise Invalid("--keep-days needs a strategy", field="strategy")
+    # guard: an error about --keep-days names that option
+    if keep_days is not None and not MIN_SECONDS / 86_400 <= keep_days < MAX_DAYS:
+        message = f"--keep-days must be at least {MIN_SECONDS / 86_400:.5f}, a minute, and less than {MAX_DAYS:,}"
         raise Invalid(message, field="keep-days")
     if strategy == "ttl" and keep_days is None:
         raise Invalid("ttl needs --keep-days, the age at which events are deleted", field="keep-days")
-    if strategy == "capped" and size_mb is None:
-        raise Invalid("capped needs --size-mb, the size at which the oldest events are deleted", field="size-mb")
-    if size_mb is not None and not 0 < size_mb <= MOST_BYTES >> 20:
-        raise Invalid(f"--size-mb must be from 1 to {MOST_BYTES >> 20:,}", field="size-mb")
-    with database(context) as (db, _):
+    with database(context) as db:
         found = Retention(db)
         if strategy is not None:
             seconds = None if keep_days is None else int(keep_days * 86_400)
-            size = None if size_mb is None else size_mb << 20
-            found.switch(cast(Strategy, strategy), unit=cast(Unit, unit), keep_seconds=seconds, size_bytes=size)
+            found.switch(cast(Strategy, strategy), unit=cast(Unit, unit), keep_seconds=seconds)
         policy = asdict(found.policy())
     print_result(policy, ", ".join(f"{name}: {value}" for name, value in policy.items() if value), as_json)
 
@@ -235,12 +238,14 @@ def retention(
 @app.command("advise-shard-key")
 def advise(
     context: typer.Context,
-    candidates: Annotated[list[str] | None, typer.Argument(help="Shard keys, such as path,ssk or _id:hashed.")] = None,
+    candidates: Annotated[
+        list[str] | None, typer.Argument(help="Shard keys, such as source,from or _id:hashed.")
+    ] = None,
     sample: Annotated[int, typer.Option(help="The number of events to sample.")] = 10_000,
     as_json: Json = False,
 ) -> None:
-    """Rate shard keys for the events by a sample of events and by the declared queries."""
-    with database(context) as (db, _):
+    """Rate shard keys for the pages of events by a sample of them and by the declared queries."""
+    with database(context) as db:
         keys = [_key(text) for text in candidates] if candidates else CANDIDATES
         found = advise_shard_key(db, keys, sample=sample)
     if as_json:

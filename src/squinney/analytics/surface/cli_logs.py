@@ -17,25 +17,16 @@ from rich.table import Column
 
 from squinney.analytics import COLLECTIONS, EventLog, feed_hits
 from squinney.analytics import forget as forget_import
+from squinney.analytics.errors import NotUnderstood
 from squinney.analytics.events.documents import Import
 from squinney.analytics.events.imports import Imported
 from squinney.analytics.events.imports import Progress as ImportProgress
-from squinney.analytics.events.storing import as_text
+from squinney.analytics.events.lines import as_text
 from squinney.analytics.parsers import NAMES
+from squinney.cli.connecting import connected, stop_signal
+from squinney.cli.parameters import Cursor, Json, Limit
+from squinney.cli.printing import console, print_json, print_line, print_page, print_result
 from squinney.errors import Invalid
-from squinney.http.commands import (
-    Cursor,
-    Json,
-    Limit,
-    connected,
-    console,
-    print_json,
-    print_line,
-    print_page,
-    print_result,
-    settings_of,
-    stop_signal,
-)
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 
@@ -45,25 +36,18 @@ FieldOption = Annotated[list[str] | None, typer.Option("--field", help="Store on
 MapOption = Annotated[
     list[str] | None, typer.Option("--map", help="For JSON lines: OURS=THEIRS, as time=timestamp; may be repeated.")
 ]
-DurabilityOption = Annotated[
-    str, typer.Option("--durability", help="acknowledged, journaled, replicated, or a number of members.")
-]
 HitsOption = Annotated[bool, typer.Option("--hits", help="Also count each event as a hit of its page.")]
 
 
 @contextmanager
-def database(context: typer.Context) -> Iterator[tuple[Db, str]]:
-    """Yield the database, with its collections created, and the URI for additional processes."""
+def database(context: typer.Context) -> Iterator[Db]:
+    """Yield the database, with its collections created."""
     with connected(context) as connection:
-        existing = set(connection.db.list_collection_names())
-        schema.apply(connection.db, [one for one in COLLECTIONS if one.name not in existing])
-        embedded = connection.embedded.uri if connection.embedded else ""
-        yield connection.db, settings_of(context).uri or embedded
+        schema.create_missing(connection.db, COLLECTIONS)
+        yield connection.db
 
 
-def _import_options(
-    format: str, fields: list[str] | None, mapped: list[str] | None, durability: str, site: str
-) -> dict[str, Any]:
+def _import_options(format: str, fields: list[str] | None, mapped: list[str] | None, site: str) -> dict[str, Any]:
     pairs = [pair.partition("=") for pair in mapped or []]
     if any(not ours or not theirs for ours, _, theirs in pairs):
         raise Invalid("--map takes OURS=THEIRS, such as time=timestamp", field="map")
@@ -71,7 +55,6 @@ def _import_options(
         "format": format,
         "fields": set(fields) if fields else None,
         "field_map": {ours: theirs for ours, _, theirs in pairs} or None,
-        "durability": int(durability) if durability.isdecimal() else durability,
         "site": site,
     }
 
@@ -84,35 +67,38 @@ def import_logs(
     format: Format = "auto",
     fields: FieldOption = None,
     mapped: MapOption = None,
-    durability: DurabilityOption = "replicated",
-    processes: Annotated[int, typer.Option(help="The number of processes.", min=1, max=64)] = 1,
     hits: HitsOption = False,
     as_json: Json = False,
 ) -> None:
     """Import logs; each line is stored once, even if the import is interrupted or repeated."""
-    options = _import_options(format, fields, mapped, durability, site)
+    options = _import_options(format, fields, mapped, site)
     if source is not None and len(files) > 1:
         raise Invalid("--source allows only one file: import several files one by one", field="source")
     results = []
+    refused: list[NotUnderstood] = []
     hidden = as_json or not console.is_terminal
     bar = Progress(*columns(), console=console, disable=hidden, transient=True, expand=True)
-    with database(context) as (db, uri), bar:
+    with database(context) as db, bar:
         log = EventLog(db)
         for path in files:
             name = "standard input" if str(path) == "-" else as_text(os.fsencode(path.name))
             task = bar.add_task(name, total=None, lines=0, rejected=0, rate="")
-            imported = log.import_file(
-                cast(BinaryIO, sys.stdin.buffer) if str(path) == "-" else path,
-                source=source,
-                processes=processes,
-                uri=uri,
-                progress=_shown(bar, task),
-                after_checkpoint=_feeding(db) if hits else None,
-                **options,
-            )
+            try:
+                imported = log.import_file(
+                    cast(BinaryIO, sys.stdin.buffer) if str(path) == "-" else path,
+                    source=source,
+                    progress=_shown(bar, task),
+                    after_checkpoint=_feeding(db) if hits else None,
+                    **options,
+                )
+            except NotUnderstood as error:  # the other logs are imported, and then this is the command's error
+                refused.append(error)
+                imported = error.imported
             results.append((name, imported))
     for name, imported in results:
         _report(name, imported, as_json)
+    if refused:
+        raise refused[0]
 
 
 def _feeding(db: Db) -> Callable[[Import], Any]:
@@ -168,14 +154,13 @@ def follow(
     format: Format = "auto",
     fields: FieldOption = None,
     mapped: MapOption = None,
-    durability: DurabilityOption = "replicated",
     hits: HitsOption = False,
     poll: Annotated[float, typer.Option(help="Seconds between two checks for new lines.", min=0.05)] = 1,
 ) -> None:
     """Import a growing log continuously, across rotations, until interrupted."""
-    options = _import_options(format, fields, mapped, durability, site)
+    options = _import_options(format, fields, mapped, site)
     stop = stop_signal()
-    with database(context) as (db, _):
+    with database(context) as db:
         total = [0, 0]
 
         def report(imported: Imported) -> None:
@@ -189,7 +174,7 @@ def follow(
 
 def imports(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
     """List the imported sources, the last updated first."""
-    with database(context) as (db, _):
+    with database(context) as db:
         page = EventLog(db).imports(cursor=cursor, limit=limit)
     counted = [Column(name, justify="right") for name in ("lines", "stored", "rejected")]
     print_page(
@@ -206,7 +191,7 @@ def rejects(
     context: typer.Context, source: str, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False
 ) -> None:
     """Show the lines of a source that could not be stored as events, and the reasons."""
-    with database(context) as (db, _):
+    with database(context) as db:
         page = EventLog(db).rejects(source, cursor=cursor, limit=limit)
     if as_json:
         print_json({"items": page.items, "next": page.next})
@@ -219,7 +204,7 @@ def rejects(
 
 def forget(context: typer.Context, source: str, as_json: Json = False) -> None:
     """Undo an import: delete its events and hits, so that it can be repeated with other options."""
-    with database(context) as (db, _):
+    with database(context) as db:
         done = forget_import(db, source)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in done.items())
     print_result(dict(done), f"{source} is forgotten; deleted: {counts or 'nothing'}", as_json)

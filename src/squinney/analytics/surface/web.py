@@ -1,8 +1,8 @@
-"""The web pages of analytics: live charts, top pages, status codes, roll-ups and rejects."""
+"""The pages of hits: live charts, top pages, status codes, roll-ups and rejects."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -15,23 +15,26 @@ from starlette.responses import Response
 
 from squinney.analytics import EventLog, Hits, Point, Rollups
 from squinney.analytics.calendar import EARLIEST, LATEST, STEPS, zone
-from squinney.analytics.events.documents import LONGEST_SITE
-from squinney.analytics.hits.documents import LONGEST_PAGE
+from squinney.analytics.hits.documents import MAX_PAGE_LENGTH
+from squinney.analytics.rules import MAX_SITE_LENGTH
+from squinney.analytics.surface import web_reports
 from squinney.analytics.surface.api import series_as_csv
 from squinney.clock import utcnow
+from squinney.http.access.callers import PageRoute
+from squinney.http.access.permissions import needs
 from squinney.http.charts import Bar, bar_chart, short
 from squinney.http.dependencies import service
 from squinney.http.pages import render
-from squinney.http.permissions import needs
 
-router = APIRouter(prefix="/analytics")
+router = APIRouter(route_class=PageRoute)
+charts = APIRouter(prefix="/analytics", route_class=PageRoute)
 
 Log = Annotated[EventLog, Depends(service("analytics", "events", EventLog))]
 Counters = Annotated[Hits, Depends(service("analytics", "hits", Hits))]
 PageBytes = Annotated[Rollups, Depends(service("analytics", "page_bytes", Rollups))]
 Unit = Literal["minute", "hour", "day", "month"]
-Site = Annotated[str | None, Query(max_length=LONGEST_SITE)]
-PageName = Annotated[str | None, Query(max_length=LONGEST_PAGE)]
+Site = Annotated[str | None, Query(max_length=MAX_SITE_LENGTH)]
+PageName = Annotated[str | None, Query(max_length=MAX_PAGE_LENGTH)]
 Until = Annotated[AwareDatetime | None, Query(ge=EARLIEST, lt=LATEST)]
 Zone = Annotated[str, Query(max_length=100)]
 
@@ -57,10 +60,10 @@ RANGES = {1: "1 day", 7: "7 days", 30: "30 days", 365: "1 year"}
 
 @dataclass(frozen=True)
 class Choice:
-    """The visitor's selection: site, page, time and time zone."""
+    """The visitor's selection: site, page (None for all pages together), time and time zone."""
 
     site: str
-    page: str
+    page: str | None
     until: datetime | None
     time_zone: str
     days: int
@@ -70,6 +73,11 @@ class Choice:
         """The time at which all charts end."""
         return self.until or utcnow()
 
+    @property
+    def page_name(self) -> str:
+        """The page's name in titles."""
+        return "all pages" if self.page is None else self.page or "the page without a name"
+
     def hours(self) -> tuple[datetime, datetime]:
         """Return the start and end of the chosen days, up to the end of the current hour."""
         end = self.now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
@@ -78,46 +86,50 @@ class Choice:
     def query(self, **more: Any) -> str:
         """Return the URL query for this selection, with some values replaced; None removes a value."""
         values = {"site": self.site, "page": self.page, "time_zone": self.time_zone, "days": self.days, **more}
-        if self.until:
+        if values["page"] == "":
+            values["unnamed"] = "true"
+        if self.until and "until" not in more:
             values["until"] = self.until.isoformat()
         return urlencode({name: value for name, value in values.items() if value is not None})
 
 
 def choice(
+    request: Request,
     hits: Counters,
     site: Site = None,
     page: PageName = None,
+    unnamed: bool = False,
     until: Until = None,
     time_zone: Zone = "UTC",
     days: Annotated[int, Query(ge=1, le=3_660)] = 7,
 ) -> Choice:
-    """Return the visitor's selection, by default the first site and its page with the most hits."""
-    chosen = site if site is not None else next(iter(hits.sites()), "")
-    given = Choice(chosen, page or "", until, time_zone, days)
-    if page is not None:
-        return given
-    top = hits.top_pages(chosen, *given.hours(), limit=1)
-    return replace(given, page=top[0]["page"] if top else "/")
+    """Return the visitor's selection, by default all pages of this site, or of the first one if this has no counts.
+
+    An empty field of the form means all pages; `unnamed` selects the page whose name is empty.
+    """
+    own = getattr(request.app.state, "own_site", None)
+    chosen = site if site is not None else own if own is not None else next(iter(hits.sites()), "")
+    return Choice(chosen, page or ("" if unnamed else None), until, time_zone, days)
 
 
 Chosen = Annotated[Choice, Depends(choice)]
 
 
-@router.get("", response_class=HTMLResponse)
-def show_analytics(request: Request, log: Log, hits: Counters, rollups: PageBytes, chosen: Chosen) -> Response:
-    """Show the dashboard of a site's page."""
+@charts.get("/hits", response_class=HTMLResponse)
+def show_hits(request: Request, log: Log, hits: Counters, rollups: PageBytes, chosen: Chosen) -> Response:
+    """Show the charts of the hits of a site's page, as they happen."""
     start, end = chosen.hours()
     last = None if chosen.until else hits.last_day(chosen.site)
     stale = last if last and last < chosen.now - timedelta(days=chosen.days) else None
     return render(
         request,
-        "analytics/index.html",
+        "analytics/hits.html",
         chosen=chosen,
         sites=_choices(hits.sites(), chosen.site),
         ranges=RANGES,
         charts=[(chart, _drawn(hits, chosen, chart), _csv_query(chosen, chart)) for chart in CHARTS],
         stale=stale + timedelta(days=1) if stale else None,
-        total=hits.site_total(chosen.site, start, end),
+        total=_total(hits, chosen),
         imports=log.imports(limit=10).items,
         top=hits.top_pages(chosen.site, start, end, limit=10),
         statuses=log.count_by_status(start, end, site=chosen.site),
@@ -130,25 +142,32 @@ def _choices(sites: list[str], chosen: str) -> list[str]:
     return sites if chosen in sites or not sites else [chosen, *sites]
 
 
-@router.get("/charts/{unit}", response_class=HTMLResponse)
+@charts.get("/charts/{unit}", response_class=HTMLResponse)
 def show_chart(hits: Counters, chosen: Chosen, unit: Unit) -> Response:
     """Return one chart, which the page's script requests to update it."""
     chart = next(chart for chart in CHARTS if chart.unit == unit)
     return HTMLResponse(_drawn(hits, chosen, chart), headers={"Cache-Control": "no-store"})
 
 
-@router.get("/top", response_class=HTMLResponse)
+@charts.get("/top", response_class=HTMLResponse)
 def show_top(request: Request, hits: Counters, chosen: Chosen) -> Response:
     """Return the table of top pages, which the page's script requests to update it."""
     top = hits.top_pages(chosen.site, *chosen.hours(), limit=10)
     return render(request, "analytics/top.html", top=top, chosen=chosen)
 
 
-@router.get("/imports/{source}", response_class=HTMLResponse, dependencies=[needs("editor")])
+@charts.get("/imports/{source}", response_class=HTMLResponse, dependencies=[needs("editor")])
 def show_rejects(request: Request, log: Log, source: str, cursor: str | None = None) -> Response:
     """Show a source's rejected lines and the reasons; only for editors, since a log may contain private data."""
     page = log.rejects(source, cursor=cursor, limit=50)
     return render(request, "analytics/rejects.html", page=page, source=source)
+
+
+def _total(hits: Hits, chosen: Choice) -> int:
+    start, end = chosen.hours()
+    if chosen.page is None:
+        return hits.site_total(chosen.site, start, end)
+    return sum(point.hits for point in hits.hours(chosen.site, chosen.page, start, end))
 
 
 def _bounds(chosen: Choice, chart: Chart) -> tuple[datetime, datetime]:
@@ -165,7 +184,7 @@ def _bounds(chosen: Choice, chart: Chart) -> tuple[datetime, datetime]:
 def _drawn(hits: Hits, chosen: Choice, chart: Chart) -> Markup:
     start, end = _bounds(chosen, chart)
     points = hits.series(chosen.site, chosen.page, start, end, chart.unit, time_zone=chosen.time_zone)
-    return bar_chart([_bar(point, chart) for point in points], title=f"{chart.title}, {chosen.page}")
+    return bar_chart([_bar(point, chart) for point in points], title=f"{chart.title}, {chosen.page_name}")
 
 
 def _bar(point: Point, chart: Chart) -> Bar:
@@ -178,6 +197,8 @@ def _csv_query(chosen: Choice, chart: Chart) -> str:
 
 
 def _rollup_chart(rollups: Rollups, chosen: Choice) -> Markup:
+    if chosen.page is None:
+        return Markup("")
     start, end = chosen.hours()
     buckets = rollups.read(
         "daily", {"site": chosen.site, "path": chosen.page}, start.replace(hour=0) - timedelta(days=1), end
@@ -194,8 +215,12 @@ def _rollup_chart(rollups: Rollups, chosen: Choice) -> Markup:
     return bar_chart(bars, title="Bytes by day") if bars else Markup("")
 
 
-@router.get("/series.csv")
+@charts.get("/series.csv")
 def download(hits: Counters, chosen: Chosen, by: Unit, start: AwareDatetime, end: AwareDatetime) -> Response:
     """Download the values of a chart as CSV."""
     points = hits.series(chosen.site, chosen.page, start, end, by, time_zone=chosen.time_zone)
     return series_as_csv(points, by)
+
+
+router.include_router(web_reports.router)
+router.include_router(charts)

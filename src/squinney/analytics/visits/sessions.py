@@ -15,17 +15,18 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import BulkWriteError
 
 from squinney import checks
-from squinney.analytics.events.partitions import EventPartitions, write_errors
+from squinney.analytics.events.documents import EVENTS
+from squinney.analytics.events.queries import UNWOUND
 from squinney.analytics.rollups.pipelines import Finest
 from squinney.analytics.rollups.rollups import OVERLAP_SECONDS, Rollups, arrived_since, chunks
 from squinney.analytics.visits.documents import VISIT_RUNS, VISITS
 from squinney.errors import Conflict
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import DUPLICATE_KEY, Db, Document
 
 SILENCE_SECONDS = 30 * 60
-MOST_SILENCE_SECONDS = 30 * 86_400
+MAX_SILENCE_SECONDS = 30 * 86_400
 SECONDS = 3_600
 HOSTS_AT_ONCE = 200
 
@@ -55,8 +56,9 @@ class Sessions:
         self, db: Db, *, silence_seconds: int = SILENCE_SECONDS, overlap_seconds: int = OVERLAP_SECONDS
     ) -> None:
         self._db = pinned(db)
-        self._partitions = EventPartitions(db, refresh_seconds=0)
-        self._silence_seconds = checks.integer(silence_seconds, "silence_seconds", least=1, most=MOST_SILENCE_SECONDS)
+        self._silence_seconds = checks.integer(
+            silence_seconds, "silence_seconds", minimum=1, maximum=MAX_SILENCE_SECONDS
+        )
         self._overlap_seconds = overlap_seconds
 
     @classmethod
@@ -94,16 +96,12 @@ class Sessions:
 
     def _hosts(self, arrived: Document, session: ClientSession) -> list[str]:
         stages: list[Document] = [
-            {"$match": {**arrived, "host": {"$type": "string"}}},
-            {"$group": {"_id": "$host"}},
+            {"$match": arrived},
+            UNWOUND,
+            {"$match": {"events.host": {"$type": "string"}}},
+            {"$group": {"_id": "$events.host"}},
         ]
-        return sorted(
-            {
-                row["_id"]
-                for partition in self._partitions.spanning()
-                for row in partition.aggregate(stages, session=session, allowDiskUse=True)
-            }
-        )
+        return sorted(row["_id"] for row in self._db[EVENTS].aggregate(stages, session=session, allowDiskUse=True))
 
     def _derive_hosts(self, hosts: Sequence[str], run: int, session: ClientSession) -> int:
         times = self._times_of(hosts, session)
@@ -122,10 +120,11 @@ class Sessions:
     def _times_of(self, hosts: Sequence[str], session: ClientSession) -> dict[Visitor, list[datetime]]:
         """Return the times of the requests of each visitor of these hosts, sorted."""
         times: dict[Visitor, list[datetime]] = defaultdict(list)
-        fields = {"time": 1, "host": 1, "user": 1, "user_agent": 1}
-        for partition in self._partitions.spanning():
-            for event in partition.find({"host": {"$in": hosts}}, fields, session=session):
-                times[event["host"], _visitor(event)].append(event["time"])
+        of_hosts = {"events.host": {"$in": list(hosts)}}
+        fields = {name: f"$events.{name}" for name in ("time", "host", "user", "user_agent")}
+        stages: list[Document] = [{"$match": of_hosts}, UNWOUND, {"$match": of_hosts}, {"$replaceWith": fields}]
+        for event in self._db[EVENTS].aggregate(stages, session=session):
+            times[event["host"], _visitor(event)].append(event["time"])
         return {visitor: sorted(moments) for visitor, moments in times.items()}
 
     def _stored(
@@ -158,8 +157,8 @@ class Sessions:
                 self._db[VISITS].bulk_write(writes, ordered=False, session=session)
                 return
             except BulkWriteError as error:
-                failed = write_errors(error)
-                if any(one["code"] != DUPLICATE_KEY for one in failed):
+                failed = error.details["writeErrors"]
+                if error.details["writeConcernErrors"] or any(one["code"] != DUPLICATE_KEY for one in failed):
                     raise
                 writes = [writes[one["index"]] for one in failed]
 

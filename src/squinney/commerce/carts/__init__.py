@@ -1,1 +1,1 @@
-"""System 6: carts that reserve stock, the stock itself, and checkout."""
+"""System 6: carts that reserve stock, their checkout and their expiry."""

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast, get_args
 
 from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.commerce.carts import expiry, queries, rules
 from squinney.commerce.carts.checkout import Checkout
-from squinney.commerce.carts.documents import Cart, CartStatus, Payment
-from squinney.commerce.documents import CURRENCY, MOST_QTY
+from squinney.commerce.carts.documents import Cart, CartStatus
+from squinney.commerce.documents import CURRENCY, MAX_QTY, WITHOUT_CHECKS
 from squinney.commerce.errors import UnknownCart, UnknownLine, UnknownProduct
 from squinney.commerce.orders.documents import Order
 from squinney.commerce.orders.orders import Orders
-from squinney.commerce.orders.payments import PaymentGateway
+from squinney.commerce.payments import queries as payment_queries
+from squinney.commerce.payments.direct import Move
+from squinney.commerce.payments.documents import Payment
+from squinney.commerce.payments.further import without_further_steps
+from squinney.commerce.payments.gateway import PaymentGateway
 from squinney.errors import Invalid
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, page
-from squinney.transactions import KEEP_KEYS_SECONDS, UNLOCKED, Busy, Key, Plan, Transactions
+from squinney.transactions import KEEP_KEYS_SECONDS, Busy, Key, Plan, Step, Transactions
 
 
 class Carts:
     """Shopping carts that reserve stock, so that no unit is sold twice.
 
-    Several instances may use the same carts and stock at once, also in several processes and in different transaction
-    modes. `payments` is the payment provider. `orders` creates the orders; the default uses the same database.
+    Several instances may use the same carts and stock at once, also in several processes. `payments` is the payment
+    provider. `orders` creates the orders; the default uses the same database.
     """
 
     def __init__(
@@ -46,7 +50,7 @@ class Carts:
         self._transactions = transactions or Transactions(db)
         self._clock = clock
         self.payments = payments
-        self._currency = checks.text(currency, "currency", most=3, pattern=CURRENCY)
+        self._currency = checks.text(currency, "currency", max_length=3, pattern=CURRENCY)
         orders = orders or Orders(db, payments=payments, transactions=self._transactions, clock=clock)
         self._checkout = Checkout(db, payments, orders, self._transactions, clock)
 
@@ -56,25 +60,26 @@ class Carts:
 
         Atomic: one insert. With a key, the key's record is written first; it contains the cart, which is then inserted.
         After a crash: at most an empty cart, which expires later. A repeat with the key inserts a missing cart.
-        Raises: `Invalid`; with a key also `KeyReused` and `StillRunning`.
+        Raises: `Invalid`; with a key also `KeyReused`.
         """
+        now = self._clock()
         cart: Cart = {
             "_id": secrets.token_hex(16),
             "status": "active",
-            "last_modified": self._clock(),
+            "created_at": now,
+            "last_modified": now,
             "items": [],
-            "currency": checks.text(currency or self._currency, "currency", most=3, pattern=CURRENCY),
+            "currency": checks.text(currency or self._currency, "currency", max_length=3, pattern=CURRENCY),
             "version": 1,
             "attempt": 0,
-            "txns": [],
         }
         if customer is not None:
             cart["customer"] = checks.identifier(customer, "customer")
         if key is None:
-            self._db["carts"].insert_one(dict(cart))
+            self._db["commerce.carts"].insert_one(dict(cart))
             return cart
         cart = self._run("new", lambda: Plan([], result=cart), {"currency": currency, "customer": customer}, key)
-        self._db["carts"].update_one({"_id": cart["_id"]}, {"$setOnInsert": dict(cart)}, upsert=True)
+        self._db["commerce.carts"].update_one({"_id": cart["_id"]}, {"$setOnInsert": dict(cart)}, upsert=True)
         return cart
 
     @operation(reads_only=True)
@@ -84,7 +89,7 @@ class Carts:
         Raises: `UnknownCart`.
         """
         checks.identifier(cart_id, "cart")
-        cart = self._db["carts"].find_one(queries.CART(cart_id=cart_id))
+        cart = queries.CART.find_one(self._db, cart_id=cart_id)
         if cart is None:
             raise UnknownCart(f"there is no cart {cart_id}", cart_id=cart_id)
         return cast(Cart, cart)
@@ -93,29 +98,34 @@ class Carts:
     def claim(self, cart_id: str, customer: str) -> Cart:
         """Assign a guest's cart to the customer who has signed in since.
 
-        A cart that already has a customer keeps it. A cart that is pending, or that another operation is changing,
-        stays unassigned.
+        A cart that already has a customer keeps it. A cart that is not active stays unassigned.
 
         Raises: `Invalid`, `UnknownCart`.
         """
         owner = {"customer": checks.identifier(customer, "customer")}
-        where = {"_id": checks.identifier(cart_id, "cart"), "status": "active", "customer": None, **UNLOCKED}
-        self._db["carts"].update_one(where, {"$set": owner})
+        # guard: a pending cart is not assigned to a customer
+        # guard: a cart with a customer is not assigned to another customer
+        where = {"_id": checks.identifier(cart_id, "cart"), "status": "active", "customer": None}
+        # The version tells a checkout that has read the cart without its customer.
+        # guard: a checkout that has read the cart without its customer plans again
+        self._db["commerce.carts"].update_one(where, {"$set": owner, "$inc": {"version": 1}})
         return self.get(cart_id)
 
     @operation()
-    def add_item(self, cart_id: str, sku: str, qty: int = 1, *, key: str | Key | None = None) -> Cart:
+    def add_item(
+        self, cart_id: str, sku: str, qty: int = 1, *, key: str | Key | None = None, also: Sequence[Step] = ()
+    ) -> Cart:
         """Add `qty` units of a product to the cart. A new line gets the current price; an existing line keeps its own.
 
         Atomic: the cart's line, the stock and the reservation change in one `Transactions` run; the guard on the
         stock decides.
-        After a crash: in native mode nothing is left; in two-phase mode `recover-transactions` settles the run.
+        After a crash: nothing remains.
         Raises: `Invalid`, `UnknownCart`, `UnknownProduct`, `CartClosed`, `InadequateInventory`, `CartLimit`,
-        `WrongCurrency`, `Busy`, `Unavailable`; with a key also `KeyReused` and `StillRunning`.
+        `WrongCurrency`, `Busy`, `Unavailable`; with a key also `KeyReused`.
         """
         checks.identifier(cart_id, "cart")
         checks.identifier(sku, "sku")
-        checks.integer(qty, "qty", least=1, most=MOST_QTY)
+        checks.integer(qty, "qty", minimum=1, maximum=MAX_QTY)
 
         def plan() -> Plan:
             cart, product = self._cart_and_product(cart_id, sku)
@@ -125,26 +135,28 @@ class Carts:
                 raise UnknownProduct(f"there is no product {sku}", sku=sku)
             return rules.quantity_plan(cart, rules.new_line(cart, product), qty, self._clock(), product)
 
-        return self._run("add", plan, {"cart": cart_id, "sku": sku, "qty": qty}, key)
+        return self._run("add", plan, {"cart": cart_id, "sku": sku, "qty": qty}, key, also)
 
     def _cart_and_product(self, cart_id: str, sku: str) -> tuple[Cart, Document | None]:
-        found = next(self._db["carts"].aggregate(queries.CART_AND_PRODUCT(cart_id=cart_id, sku=sku)), None)
+        found = next(queries.CART_AND_PRODUCT.run(self._db, cart_id=cart_id, sku=sku), None)
         if found is None:
             raise UnknownCart(f"there is no cart {cart_id}", cart_id=cart_id)
         product = next(iter(found.pop("product")), None)
         return cast(Cart, found), product
 
     @operation()
-    def set_quantity(self, cart_id: str, sku: str, qty: int, *, key: str | Key | None = None) -> Cart:
+    def set_quantity(
+        self, cart_id: str, sku: str, qty: int, *, key: str | Key | None = None, also: Sequence[Step] = ()
+    ) -> Cart:
         """Set the quantity of a cart's line; 0 removes the line. The price of the line does not change.
 
         Atomic: as `add_item`.
         After a crash: as `add_item`.
         Raises: `Invalid`, `UnknownCart`, `UnknownLine`, `CartClosed`, `InadequateInventory`, `CartLimit`, `Busy`,
-        `Unavailable`; with a key also `KeyReused` and `StillRunning`.
+        `Unavailable`; with a key also `KeyReused`.
         """
         checks.identifier(sku, "sku")
-        checks.integer(qty, "qty", least=0, most=MOST_QTY)
+        checks.integer(qty, "qty", minimum=0, maximum=MAX_QTY)
 
         def plan() -> Plan:
             cart = self.get(cart_id)
@@ -152,20 +164,27 @@ class Carts:
                 return rules.quantity_plan(cart, line, qty, self._clock())
             raise UnknownLine(f"the cart has no line with SKU {sku}", sku=sku)
 
-        return self._run("set", plan, {"cart": cart_id, "sku": sku, "qty": qty}, key)
+        return self._run("set", plan, {"cart": cart_id, "sku": sku, "qty": qty}, key, also)
 
     @operation()
-    def remove_item(self, cart_id: str, sku: str, *, key: str | Key | None = None) -> Cart:
+    def remove_item(self, cart_id: str, sku: str, *, key: str | Key | None = None, also: Sequence[Step] = ()) -> Cart:
         """Remove a line from the cart and return its units to stock.
 
         Atomic: as `add_item`.
         After a crash: as `add_item`.
         Raises: as `set_quantity`.
         """
-        return self.set_quantity(cart_id, sku, 0, key=key)
+        return self.set_quantity(cart_id, sku, 0, key=key, also=also)
 
-    def _run(self, kind: str, plan: Callable[[], Plan], arguments: dict[str, object], key: str | Key | None) -> Cart:
-        outcome = self._transactions.run(f"cart {kind}", plan, key=key, arguments=arguments)
+    def _run(
+        self,
+        kind: str,
+        plan: Callable[[], Plan],
+        arguments: dict[str, object],
+        key: str | Key | None,
+        also: Sequence[Step] = (),
+    ) -> Cart:
+        outcome = self._transactions.run(f"cart {kind}", lambda: plan().also(also), key=key, arguments=arguments)
         return cast(Cart, outcome.result)
 
     @operation()
@@ -186,19 +205,39 @@ class Carts:
         expiry.finish(self._db, self._transactions, cart_id, self._clock())
         return self.get(cart_id)
 
-    def checkout(self, cart_id: str, *, key: str) -> Order:
+    def checkout(self, cart_id: str, *, key: str, also: Sequence[Step] = ()) -> Order:
         """Charge for the cart and create its order; a repeat with the same key returns the same order.
+
+        `also` are further steps, which are stored with the attempt and happen with the sale, whichever process
+        completes it. Their guards are checked before the charge; if one refuses after it, the payment is refunded, and
+        the cart is active again.
 
         Atomic: one run makes the cart pending and records the payment attempt. After the provider's response, a second
         run records payment, order and sale, or reopens the cart.
         After a crash: the cart is pending and keeps its goods until `settle-payments` learns the attempt's outcome.
-        Raises: `Invalid`, `UnknownCart`, `CartEmpty`, `CartClosed`, `StillRunning` while another checkout of the cart
-        is running, `PaymentDeclined` (the cart is active again), `PaymentRefunded`, `PaymentUnsettled`, `Busy`,
-        `Unavailable`.
+        Raises: `Invalid`, `UnknownCart`, `CartEmpty`, `CartClosed`, `CheckoutRunning` while another checkout of the
+        cart is running, `PaymentDeclined` and `PaymentNeedsAction` (the cart is active again), `PaymentRefunded`,
+        `PaymentUnsettled`, `Busy`, `Unavailable`; the errors of `also`.
         """
         checks.identifier(cart_id, "cart")
-        checks.text(key, "key", least=1, most=200)
-        return self._checkout.run(cart_id, key)
+        checks.text(key, "key", min_length=1, max_length=200)
+        return self._checkout.run(cart_id, key, also)
+
+    @operation()
+    def buy(self, cart_id: str, move: Move, *, key: str, customer: str, also: Sequence[Step] = ()) -> Order:
+        """Sell the customer's cart for money that `move` moves in the same run, once per `key`; return the order.
+
+        `move` is called with the payment, and returns the steps that pay for it, such as those of a transfer. A cart
+        that costs nothing is sold without it. `also` are further steps, which happen with it or not at all.
+
+        Atomic: one run sells the goods, records payment and order, and moves the money.
+        After a crash: nothing remains.
+        Raises: `Invalid`, `UnknownCart`, `CartEmpty`, `CartClosed`, `CheckoutRunning`, `PaymentUnsettled` after a
+        `checkout` with the same key, `Busy`, `Unavailable`; the errors of `move`, of its steps and of `also`.
+        """
+        checks.identifier(cart_id, "cart")
+        checks.text(key, "key", min_length=1, max_length=200)
+        return self._checkout.buy(cart_id, checks.identifier(customer, "customer"), key, move, also)
 
     def settle(self, payment_id: str) -> Payment:
         """Ask the provider for the state of a payment attempt and apply it. A provider's webhook should call this.
@@ -211,7 +250,7 @@ class Carts:
         Raises: `UnknownPayment`, `PaymentUnsettled` if the provider does not respond, `Busy`, `Unavailable`.
         """
         checks.identifier(payment_id, "payment")
-        return self._checkout.settle(payment_id, cancel=False)
+        return without_further_steps(self._checkout.settling.settle(payment_id, cancel=False))
 
     def settle_payments(self, stalled_seconds: float = 60) -> Counter[str]:
         """Settle every payment attempt that has been open for longer than `stalled_seconds`; return counts by outcome.
@@ -223,7 +262,7 @@ class Carts:
         After a crash: the next call settles the remaining attempts.
         Raises: `Invalid`, `Unavailable`.
         """
-        return self._checkout.settle_stalled(checks.seconds(stalled_seconds, "stalled_seconds"))
+        return self._checkout.settling.settle_stalled(checks.seconds(stalled_seconds, "stalled_seconds"))
 
     @operation(300)
     def expire_carts(self, timeout_seconds: float) -> Counter[str]:
@@ -258,6 +297,7 @@ class Carts:
         After a crash: some carts lack some of their attempts; the next call deletes the rest.
         Raises: `Invalid`, `Unavailable`.
         """
+        # guard: an expired cart is kept at least as long as its idempotency key
         if checks.seconds(keep_seconds, "keep_seconds") < KEEP_KEYS_SECONDS:
             raise Invalid(f"keep_seconds must be at least {KEEP_KEYS_SECONDS}, a week", field="keep_seconds")
         return expiry.forget_carts(self._db, keep_seconds, self._clock())
@@ -276,4 +316,5 @@ class Carts:
     def payments_of(self, cart_id: str) -> list[Payment]:
         """Return the payment attempts of a cart, oldest first."""
         checks.identifier(cart_id, "cart")
-        return [cast(Payment, payment) for payment in queries.PAYMENTS_OF_CART.find(self._db, cart_id=cart_id)]
+        payments = payment_queries.PAYMENTS_OF_CART.find(self._db, cart_id=cart_id, projection=WITHOUT_CHECKS)
+        return [without_further_steps(cast(Payment, payment)) for payment in payments]

@@ -11,23 +11,23 @@ from pymongo.errors import DuplicateKeyError
 from pymongo.read_preferences import Primary, _ServerMode
 
 from squinney import checks
-from squinney.commerce.carts import queries as cart_queries
-from squinney.commerce.carts.rules import added_id_of
 from squinney.commerce.catalog import imports, queries, search, subtree
 from squinney.commerce.catalog.imports import Existing, Report
 from squinney.commerce.catalog.products import TYPES, Product, new_product, product_from
 from squinney.commerce.catalog.search import Filters
 from squinney.commerce.categories import queries as category_queries
 from squinney.commerce.categories.tree import unknown_categories
-from squinney.commerce.documents import COUNTS, MOST_REMOVED_IDS
+from squinney.commerce.documents import COUNTS, MAX_REMOVED_IDS
 from squinney.commerce.errors import ProductReserved, UnknownProduct
+from squinney.commerce.inventory import queries as stock_queries
+from squinney.commerce.inventory.steps import added_id_of
 from squinney.errors import Conflict, Invalid, SquinneyError
-from squinney.mongo.connect import operation, seconds_left
+from squinney.mongo.deadlines import operation, seconds_left
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import attributes, paging
 from squinney.patterns.paging import Page
-from squinney.transactions import AlreadyExists, Busy, Key, Plan, Stale, Step, Transactions, Tries, once
+from squinney.transactions import AlreadyExists, Key, Plan, Stale, Step, Transactions, Tries, once
 
 
 class Catalog:
@@ -52,15 +52,15 @@ class Catalog:
 
     def register(self, type_name: str, model: type[BaseModel]) -> None:
         """Validate the details of this product type with the model from now on."""
-        self._types[checks.text(type_name, "type", least=1, most=200)] = model
+        self._types[checks.text(type_name, "type", min_length=1, max_length=200)] = model
 
     # ---- one product ----
 
     @operation()
-    def add(self, product: Mapping[str, Any], *, key: str | Key | None = None) -> Product:
+    def add(self, product: Mapping[str, Any], *, key: str | Key | None = None, also: Sequence[Step] = ()) -> Product:
         """Add a product, once per `key`; `_id` is its SKU. The savings are computed from the prices.
 
-        Atomic: one insert; with a key, in one transaction with the key's record.
+        Atomic: one insert; with a key or further steps, in one transaction with these.
         After a crash: nothing is left.
         Raises: `Invalid`, `AlreadyExists`; with a key also `KeyReused` and `Busy`.
         """
@@ -69,13 +69,14 @@ class Catalog:
         def insert(session: ClientSession | None = None) -> Product:
             stored = new_product(given)
             self._require_categories(stored["category_ids"], session)
-            self._db["products"].insert_one(dict(stored), session=session)
+            self._db["commerce.products"].insert_one(dict(stored), session=session)
             return stored
 
         try:
-            if key is None:
+            if key is None and not also:
                 return insert()
-            return once(self._db, "product add", insert, key=key, arguments={"product": given})
+            own = {"commerce.products"}
+            return once(self._db, "product add", insert, key=key, arguments={"product": given}, also=also, own=own)
         except DuplicateKeyError as error:
             raise AlreadyExists(f"product {given['_id']} exists already", sku=given["_id"]) from error
 
@@ -87,21 +88,21 @@ class Catalog:
     def replace(self, sku: str, product: Mapping[str, Any], *, expected_version: int) -> Product:
         """Replace the product if it still has the expected version.
 
-        Raises: `Invalid`, `UnknownProduct`, `Stale` if the product has another version, `Busy`.
+        Raises: `Invalid`, `UnknownProduct`, `Stale` if the product has another version.
         """
         checks.identifier(sku, "sku")
-        checks.integer(expected_version, "expected_version", least=1, most=checks.INT64_MAX - 1)
+        checks.integer(expected_version, "expected_version", minimum=1, maximum=checks.INT64_MAX - 1)
         given = product_from({**product, "_id": sku}, self._types)
         self._require_version(found := self._get(self._db, sku), expected_version)
         if stored := self._store(given, found):
             return stored
         self._require_version(self._get(self._db, sku), expected_version)
-        raise Busy(f"another operation is changing product {sku}; try again", sku=sku)
+        raise Stale(f"product {sku} was removed and added again", sku=sku)
 
-    def _require_version(self, found: Product, expected: int) -> None:
-        if found["version"] != expected:
-            version = found["version"]
-            raise Stale(f"product {found['_id']} has version {version}", sku=found["_id"], version=version)
+    def _require_version(self, product: Product, expected: int) -> None:
+        if product["version"] != expected:
+            version = product["version"]
+            raise Stale(f"product {product['_id']} has version {version}", sku=product["_id"], version=version)
 
     @operation()
     def patch(self, sku: str, changes: Mapping[str, Any], *, expected_version: int | None = None) -> Product:
@@ -124,36 +125,42 @@ class Catalog:
                 return stored
             tries.pause()
 
-    def _store(self, given: Product, found: Product) -> Product | None:
-        """Replace the product that was found; return None if it has changed since, or an operation holds it."""
-        self._require_categories(set(given["category_ids"]) - set(found.get("category_ids", [])))
-        added_id = found.get("added_id")
-        stored = {**given, "version": found["version"] + 1, "added_id": added_id}
-        where = {"_id": found["_id"], "version": found["version"], "added_id": added_id, "txn_lock": None}
-        return stored if self._db["products"].replace_one(where, stored).matched_count else None
+    def _store(self, given: Product, current: Product) -> Product | None:
+        """Replace the current product; return None if it has changed since."""
+        self._require_categories(set(given["category_ids"]) - set(current.get("category_ids", [])))
+        added_id = current.get("added_id")
+        # guard: a product keeps its id when it changes
+        stored = {**given, "version": current["version"] + 1, "added_id": added_id}
+        # guard: a change does not replace a product that was removed and added again
+        where = {"_id": current["_id"], "version": current["version"], "added_id": added_id}
+        return stored if self._db["commerce.products"].replace_one(where, stored).matched_count else None
 
     @operation()
-    def remove(self, sku: str) -> None:
+    def remove(self, sku: str, *, also: Sequence[Step] = ()) -> None:
         """Remove a product that is in no cart. Its stock is kept, but can no longer be reserved.
 
         Atomic: one `Transactions` run deletes the product and notes its `added_id` in the stock. A product added later
         under the same SKU has another id, so its stock can be reserved.
-        After a crash: in native mode nothing is left; in two-phase mode `recover-transactions` settles the run.
+        After a crash: nothing remains.
         Raises: `UnknownProduct`, `ProductReserved`, `Busy`, `Unavailable`.
         """
-        self._transactions.run("remove product", lambda: self._removal_plan(sku))
+        self._transactions.run("remove product", lambda: self._removal_plan(sku).also(also))
 
     def _removal_plan(self, sku: str) -> Plan:
         product = self._get(self._db, sku)
+        # guard: a removal deletes the product whose id it notes
         guard = {"added_id": product.get("added_id")}
-        removal = Step("products", sku, guard=guard, delete=True, refused=lambda _: Stale("the product was removed"))
+        removal = Step(
+            "commerce.products", sku, guard=guard, delete=True, refused=lambda _: Stale("the product was removed")
+        )
         removed = {"removed_ids": [added_id_of(product)]}
-        if self._db["stock"].find_one(cart_queries.STOCK(sku=sku), {"_id": 1}) is None:
-            nothing = {**dict.fromkeys(COUNTS, 0), "txns": [], **removed}
-            note = Step("stock", sku, insert=nothing, refused=lambda _: Stale("the product has stock now"))
+        if stock_queries.STOCK.find_one(self._db, sku=sku, projection={"_id": 1}) is None:
+            nothing = {**dict.fromkeys(COUNTS, 0), **removed}
+            note = Step("commerce.stock", sku, insert=nothing, refused=lambda _: Stale("the product has stock now"))
         else:
-            push = {"removed_ids": {"$each": removed["removed_ids"], "$slice": -MOST_REMOVED_IDS}}
-            note = Step("stock", sku, guard={"carted": 0}, give={"$push": push}, refused=_reserved(sku))
+            # guard: the stock notes all removed products
+            push = {"removed_ids": {"$each": removed["removed_ids"], "$slice": -MAX_REMOVED_IDS}}
+            note = Step("commerce.stock", sku, guard={"carted": 0}, update={"$push": push}, refused=_reserved(sku))
         return Plan([removal, note])
 
     @operation(reads_only=True)
@@ -165,7 +172,7 @@ class Catalog:
         return self._get(self._reading, sku)
 
     def _get(self, db: Db, sku: str) -> Product:
-        product = db["products"].find_one(queries.PRODUCT(sku=checks.identifier(sku, "sku")))
+        product = queries.PRODUCT.find_one(db, sku=checks.identifier(sku, "sku"))
         if product is None:
             raise UnknownProduct(f"there is no product {sku}", sku=sku)
         return product
@@ -179,8 +186,8 @@ class Catalog:
         if len(skus) > 1_000:
             raise Invalid("skus must have at most 1000 items", field="skus", limit=1_000)
         wanted = [checks.identifier(sku, "sku") for sku in skus]
-        found = {product["_id"]: product for product in queries.PRODUCTS.find(self._reading, skus=wanted)}
-        return [found[sku] for sku in wanted if sku in found]
+        products = {product["_id"]: product for product in queries.PRODUCTS.find(self._reading, skus=wanted)}
+        return [products[sku] for sku in wanted if sku in products]
 
     @operation(reads_only=True)
     def get_with_categories(self, sku: str) -> Product:
@@ -217,33 +224,33 @@ class Catalog:
         return paging.page(self._reading, search.after_cursor(search.query_for(wanted, sort), cursor), limit=limit)
 
     def _find_words(self, wanted: Filters, sort: str | None, cursor: str | None, limit: int) -> Page[Product]:
-        checks.integer(limit, "limit", least=1, most=200)
+        checks.integer(limit, "limit", minimum=1, maximum=200)
         where = search.words_filter(wanted, sort)
         after = None if cursor is None else paging.after(search.RELEVANCE, cursor)
-        found = self._reading["products"].aggregate(search.WORDS(where=where, after=after, limit=limit + 1))
+        found = search.WORDS.run(self._reading, where=where, after=after, limit=limit + 1)
         return paging.page_from(list(found), search.RELEVANCE, limit=limit)
 
     @operation(reads_only=True)
-    def facets(self, *, by: Sequence[str], most: int = 20, up_to: int | None = None, **filters: Any) -> dict[str, Any]:
+    def facets(self, *, by: Sequence[str], limit: int = 20, up_to: int | None = None, **filters: Any) -> dict[str, Any]:
         """Count the matching products, in total and for each value of the fields in `by`. One round trip.
 
-        `by`: `type`, `brand`, `category`, `genre`, `actor`, `properties`, `price`. Each field lists its `most` frequent
-        values. With `up_to`, at most that many products are counted, and `complete` tells whether that was all of them.
+        `by`: `type`, `brand`, `category`, `genre`, `actor`, `properties`, `price`. Each field lists its `limit` most
+        frequent values. With `up_to`, at most that many products are counted, and `complete` tells whether that was
+        all of them.
 
         Raises: `Invalid`, as `find`, and for a field that cannot be counted.
         """
         wanted = _filters(filters)
         where = search.words_filter(wanted, None) if wanted.words is not None else search.query_for(wanted, None)()
-        return self._count_facets(where, by, most, up_to)
+        return self._count_facets(where, by, limit, up_to)
 
-    def _count_facets(self, where: Document, by: Sequence[str], most: int, up_to: int | None) -> dict[str, Any]:
+    def _count_facets(self, where: Document, by: Sequence[str], limit: int, up_to: int | None) -> dict[str, Any]:
         if unknown := [name for name in by if name not in search.FACETS]:
             raise Invalid(f"by must be some of {', '.join(search.FACETS)}, not {unknown[0]}", field="by")
-        checks.integer(most, "most", least=1, most=200)
+        checks.integer(limit, "limit", minimum=1, maximum=200)
         if up_to is not None:
-            checks.integer(up_to, "up_to", least=1)
-        stages = search.COUNT_FACETS(where=where, by=list(by), most=most, up_to=up_to)
-        found = next(self._reading["products"].aggregate(stages))
+            checks.integer(up_to, "up_to", minimum=1)
+        found = next(search.COUNT_FACETS.run(self._reading, where=where, by=list(by), limit=limit, up_to=up_to))
         total = sum(row["count"] for row in found.pop("total"))
         counted = {name: [{"value": row["_id"], "count": row["count"]} for row in rows] for name, rows in found.items()}
         return {"total": total, **counted} if up_to is None else {"total": total, "complete": total < up_to, **counted}
@@ -264,19 +271,19 @@ class Catalog:
 
         Raises: `UnknownCategory`; `Invalid`, also for an unknown cursor.
         """
-        checks.integer(limit, "limit", least=1, most=200)
+        checks.integer(limit, "limit", minimum=1, maximum=200)
         return subtree.page_below(self._reading, subtree.ids_below(self._reading, category), type, sort, cursor, limit)
 
     @operation(60, reads_only=True)
     def subtree_facets(
-        self, category: str, *, by: Sequence[str], most: int = 20, type: str | None = None, up_to: int | None = None
+        self, category: str, *, by: Sequence[str], limit: int = 20, type: str | None = None, up_to: int | None = None
     ) -> dict[str, Any]:
         """Count the products of `subtree`, as `facets` does.
 
         Raises: `UnknownCategory`, `Invalid`.
         """
         where = subtree.subtree_filter(subtree.ids_below(self._reading, category), type)
-        return self._count_facets(where, by, most, up_to)
+        return self._count_facets(where, by, limit, up_to)
 
     def import_products(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from threading import Event, Lock
@@ -12,7 +11,8 @@ from typing import Any
 
 from squinney.commerce.catalog.catalog import Catalog
 from squinney.errors import SquinneyError
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
+from squinney.patterns.bounded import Bounded
 
 log = logging.getLogger(__name__)
 
@@ -35,30 +35,36 @@ class FacetCache:
     count_seconds: float = 2
     wait_seconds: float = 1
     retry_seconds: float = 10
-    most_kept: int = 1_000
+    max_kept: int = 1_000
     clock: Callable[[], float] = time.monotonic
     _lock: Lock = field(default_factory=Lock, init=False)
-    _kept: OrderedDict[Any, tuple[Counts | None, float]] = field(default_factory=OrderedDict, init=False)
+    _kept: Bounded[Any, tuple[Counts | None, float]] = field(init=False)
     _counting: dict[Any, Event] = field(default_factory=dict, init=False)
 
-    def facets(self, *, by: Sequence[str], most: int = 20, **filters: str) -> Counts | None:
+    def __post_init__(self) -> None:
+        self._kept = Bounded(self.max_kept)
+
+    def facets(self, *, by: Sequence[str], limit: int = 20, **filters: str) -> Counts | None:
         """Return `Catalog.facets`, or None if there is no result in time."""
-        key = ("facets", tuple(by), most, tuple(sorted(filters.items())))
-        return self._get(key, lambda: self.catalog.facets(by=by, most=most, up_to=self.up_to, **filters))
+        key = ("facets", tuple(by), limit, tuple(sorted(filters.items())))
+        # guard: facets count a bounded number of products
+        return self._get(key, lambda: self.catalog.facets(by=by, limit=limit, up_to=self.up_to, **filters))
 
     def subtree_facets(
-        self, category: str, *, by: Sequence[str], most: int = 20, type: str | None = None
+        self, category: str, *, by: Sequence[str], limit: int = 20, type: str | None = None
     ) -> Counts | None:
         """Return `Catalog.subtree_facets`, or None if there is no result in time."""
-        key = ("subtree", category, tuple(by), most, type)
+        key = ("subtree", category, tuple(by), limit, type)
         count = self.catalog.subtree_facets
-        return self._get(key, lambda: count(category, by=by, most=most, type=type, up_to=self.up_to))
+        return self._get(key, lambda: count(category, by=by, limit=limit, type=type, up_to=self.up_to))
 
     def _get(self, key: Any, count: Callable[[], Counts]) -> Counts | None:
         with self._lock:
             counts, valid_until = self._kept.get(key, (None, 0.0))
+            # guard: facet counts are cached
             if self.clock() < valid_until:
                 return counts
+            # guard: concurrent requests share one facet count
             running = self._counting.get(key)
             if running is None:
                 self._counting[key] = Event()
@@ -74,6 +80,7 @@ class FacetCache:
         try:
             with operation(self.count_seconds, reads_only=True):
                 counts, keep_seconds = count(), self.keep_seconds
+        # guard: products are shown even if their facets cannot be counted
         except SquinneyError as error:
             log.warning("facets could not be counted for a shop page: %s", error)
         finally:
@@ -83,7 +90,4 @@ class FacetCache:
     def _keep(self, key: Any, counts: Counts | None, seconds: float) -> None:
         with self._lock:
             self._kept[key] = (counts, self.clock() + seconds)
-            self._kept.move_to_end(key)
-            if len(self._kept) > self.most_kept:
-                self._kept.popitem(last=False)
             self._counting.pop(key).set()

@@ -14,12 +14,12 @@ from pymongo.errors import BulkWriteError
 from squinney.commerce.catalog.products import Product, new_product, product_from
 from squinney.commerce.categories.tree import unknown_categories
 from squinney.errors import Invalid, Unavailable
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.schema import DUPLICATE_KEY, Db
 
 Existing = Literal["refuse", "skip", "replace"]
 BATCH = 1_000
-MOST_REPORTED = 10_000
+MAX_REPORTED = 10_000
 
 Row = tuple[int, Product]
 
@@ -37,7 +37,7 @@ class Report:
     def refuse(self, line: int, reason: str) -> None:
         """Record a bad line."""
         self.refused += 1
-        if len(self.bad) < MOST_REPORTED:
+        if len(self.bad) < MAX_REPORTED:
             self.bad.append((line, reason))
 
 
@@ -94,7 +94,7 @@ def _write(db: Db, batch: dict[str, Row], existing: Existing, report: Report) ->
     collided = _send(db, rows, existing, report)
     # Two upserts of a new product can collide; the retry then finds the product that the other one inserted.
     for number, product in _send(db, collided, existing, report):
-        report.refuse(number, f"product {product['_id']} is being removed")
+        report.refuse(number, f"other operations are changing product {product['_id']}")
 
 
 def _in_known_categories(db: Db, rows: list[Row], report: Report) -> list[Row]:
@@ -115,7 +115,7 @@ def _send(db: Db, rows: list[Row], existing: Existing, report: Report) -> list[R
         return []
     requests: list[Any] = [_request(product, existing) for _, product in rows]
     try:
-        result = db["products"].bulk_write(requests, ordered=False)
+        result = db["commerce.products"].bulk_write(requests, ordered=False)
     except BulkWriteError as error:
         return _count_errors(error, rows, existing, report)
     report.imported += result.inserted_count + result.upserted_count
@@ -128,9 +128,10 @@ def _request(product: Product, existing: Existing) -> InsertOne[Product] | Updat
     if existing != "replace":
         return InsertOne(product)
     version = {"$add": [{"$ifNull": ["$version", 0]}, 1]}
+    # guard: an imported product keeps its id when it is replaced
     kept = {"version": version, "added_id": {"$ifNull": ["$added_id", product["added_id"]]}}
     replaced = {"$mergeObjects": [{"$literal": product}, kept]}
-    return UpdateOne({"_id": product["_id"], "txn_lock": None}, [{"$replaceWith": replaced}], upsert=True)
+    return UpdateOne({"_id": product["_id"]}, [{"$replaceWith": replaced}], upsert=True)
 
 
 def _count_errors(error: BulkWriteError, rows: list[Row], existing: Existing, report: Report) -> list[Row]:

@@ -12,20 +12,20 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from squinney import checks
 from squinney.commerce.catalog.words import folded, parts_of
-from squinney.commerce.documents import CURRENCY, MOST_PRICE
+from squinney.commerce.documents import CURRENCY, MAX_PRICE
 from squinney.errors import Invalid
 from squinney.mongo.problems import MALFORMED
 from squinney.patterns import attributes
 from squinney.patterns.ids import new_id
-from squinney.transactions import PROTOCOL_FIELDS
+from squinney.transactions import CHECKS_FIELD
 
 Product = dict[str, Any]
 
 SCHEMA_VERSION = 2  # since 2, titles are sorted without accents, and texts without spaces are searchable
-LARGEST_DETAILS = 200_000
-DEEPEST_DETAILS = 8
+MAX_DETAILS = 200_000
+MAX_DETAILS_DEPTH = 8
 TEXT_LANGUAGE = "text_language"  # the text index reads a language from this field, so details may have a `language`
-COMPUTED = {"title_lower", "title_parts", "version", "schema_version", "added_id", *PROTOCOL_FIELDS}
+COMPUTED = {"title_lower", "title_parts", "version", "schema_version", "added_id", CHECKS_FIELD}
 
 
 def _without_nul(value: str) -> str:
@@ -42,7 +42,7 @@ Text = Annotated[str, Field(max_length=1_000), AfterValidator(_without_nul)]
 Short = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_without_nul)]
 Names = Annotated[list[Short], Field(max_length=200)]
 Size = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-Price = Annotated[int, Field(ge=0, le=MOST_PRICE, strict=True)]
+Price = Annotated[int, Field(ge=0, le=MAX_PRICE, strict=True)]
 
 
 def _utc(value: datetime) -> datetime:
@@ -228,9 +228,9 @@ def _is_pair(pair: Any) -> bool:
 
 def _checked_details(details: Mapping[str, Any]) -> dict[str, Any]:
     """Check that details of any shape can be stored and searched."""
-    checked: dict[str, Any] = _checked_value(details, "details", DEEPEST_DETAILS)
-    if len(json.dumps(checked, default=str)) > LARGEST_DETAILS:
-        raise Invalid(f"details must be at most {LARGEST_DETAILS} bytes", field="details", limit=LARGEST_DETAILS)
+    checked: dict[str, Any] = _checked_value(details, "details", MAX_DETAILS_DEPTH)
+    if len(json.dumps(checked, default=str)) > MAX_DETAILS:
+        raise Invalid(f"details must be at most {MAX_DETAILS} bytes", field="details", limit=MAX_DETAILS)
     if isinstance(checked.get("issue_date"), str):
         checked["issue_date"] = _parsed_date(checked["issue_date"])
     for name in ("genre", "actor"):
@@ -248,7 +248,9 @@ def _checked_details(details: Mapping[str, Any]) -> dict[str, Any]:
 
 def _checked_value(value: Any, field: str, depth: int) -> Any:
     if depth < 0:
-        raise Invalid(f"details must be at most {DEEPEST_DETAILS} levels deep", field="details", limit=DEEPEST_DETAILS)
+        raise Invalid(
+            f"details must be at most {MAX_DETAILS_DEPTH} levels deep", field="details", limit=MAX_DETAILS_DEPTH
+        )
     if isinstance(value, Mapping):
         return {
             checks.field_name(name, f"{field} name"): _checked_value(inner, f"{field}.{name}", depth - 1)
@@ -257,7 +259,7 @@ def _checked_value(value: Any, field: str, depth: int) -> Any:
     if isinstance(value, list):
         return [_checked_value(inner, field, depth - 1) for inner in value]
     if isinstance(value, str):
-        return checks.text(value, field, most=LARGEST_DETAILS)
+        return checks.text(value, field, max_length=MAX_DETAILS)
     if isinstance(value, int) and not isinstance(value, bool):
         return checks.integer(value, field)
     if isinstance(value, datetime):

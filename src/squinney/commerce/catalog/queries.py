@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from squinney.mongo.queries import Query, declared
 
-PRODUCT = Query("commerce.product", "products", where=lambda sku: {"_id": sku}, example={"sku": "s"})
+PRODUCT = Query("commerce.product", "commerce.products", where=lambda sku: {"_id": sku}, example={"sku": "s"})
 PRODUCTS = Query(
     "commerce.products-by-sku",
-    "products",
+    "commerce.products",
     where=lambda skus: {"_id": {"$in": skus}},
     example={"skus": ["s", "t"]},
     routing="few",

@@ -16,7 +16,7 @@ BATCH = 1_000
 
 
 def _damaged(db: Db) -> Iterator[Document]:
-    for product in db["products"].find():
+    for product in db["commerce.products"].find():
         if why := damage_of(product):
             yield {"_id": product["_id"], "why": why[:200]}
 
@@ -25,26 +25,28 @@ def _update_outdated(db: Db, _: Document) -> int:
     """Recompute the fields for sorting and searching titles; a concurrent change of a product computes them itself."""
     done, after = 0, ""
     while batch := list(OUTDATED.find(db, version=SCHEMA_VERSION, after=after, limit=BATCH)):
-        done += db["products"].bulk_write([_update(product) for product in batch], ordered=False).modified_count
+        done += (
+            db["commerce.products"].bulk_write([_update(product) for product in batch], ordered=False).modified_count
+        )
         after = batch[-1]["_id"]
     return done
 
 
 def _update(product: Document) -> UpdateOne:
-    where = {"_id": product["_id"], "version": product["version"], "txn_lock": None}
+    where = {"_id": product["_id"], "version": product["version"]}
     fields = title_fields(product["title"], product["details"])
     return UpdateOne(where, {"$set": {**fields, "schema_version": SCHEMA_VERSION}})
 
 
 CHECKS = [
-    Check("damaged-product", _damaged, "product {_id} cannot be shown or sold ({why})", collection="products"),
+    Check("damaged-product", _damaged, "product {_id} cannot be shown or sold ({why})", collection="commerce.products"),
     Check(
         "outdated-products",
         queries.OUTDATED_PRODUCTS,
         "{products} products have the sort and search fields of an older version",
         repair=_update_outdated,
         counted_as="products updated",
-        documents=lambda outdated: {"products": outdated["first"]},
+        documents=lambda outdated: {"commerce.products": outdated["first"]},
         arguments={"version": SCHEMA_VERSION},
     ),
 ]

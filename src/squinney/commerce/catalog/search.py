@@ -72,7 +72,7 @@ def _browse_query(name: str, where: Document, sort: str, hint: str = "") -> Quer
     field, direction = SORTS[sort]
     return Query(
         f"commerce.find-by-{name} sorted by {sort}",
-        "products",
+        "commerce.products",
         where=lambda: where,
         sort=[(field, direction), ("_id", direction)],
         routing="broadcast",
@@ -133,7 +133,7 @@ def _equalities(filters: Filters) -> Document:
     where: Document = {}
     for name, path in {"type": "type", **ARRAYS}.items():
         if (value := getattr(filters, name)) is not None:
-            where[path] = checks.text(value, name, least=1, most=200)
+            where[path] = checks.text(value, name, min_length=1, max_length=200)
     if filters.properties:
         if not isinstance(filters.properties, Mapping):
             raise Invalid("properties must be a mapping of names to values", field="properties")
@@ -145,10 +145,10 @@ def _equalities(filters: Filters) -> Document:
 
 def _range_condition(filters: Filters) -> Document:
     if filters.title_prefix is not None:
-        prefix = folded(checks.text(filters.title_prefix, "title_prefix", least=1, most=200))
+        prefix = folded(checks.text(filters.title_prefix, "title_prefix", min_length=1, max_length=200))
         return {TITLE: {"$gte": prefix, "$lt": prefix + HIGHEST}}
     if filters.discount_over is not None:
-        return {DISCOUNT: {"$gt": checks.integer(filters.discount_over, "discount_over", least=0, most=100)}}
+        return {DISCOUNT: {"$gt": checks.integer(filters.discount_over, "discount_over", minimum=0, maximum=100)}}
     if filters.price_between is not None:
         low, high = _price_bounds(filters.price_between)
         return {PRICE: {"$gte": low, "$lte": high}}
@@ -174,7 +174,7 @@ def words_filter(filters: Filters, sort: str | None) -> Document:
     if range_ := _range(filters):
         raise Invalid(f"{range_} cannot be combined with words", field=range_)
     _anchor(filters)
-    words = checks.text(filters.words, "words", least=1, most=200)
+    words = checks.text(filters.words, "words", min_length=1, max_length=200)
     return {"$text": {"$search": with_parts(words)}, **_equalities(filters)}
 
 
@@ -190,7 +190,7 @@ def _words(where: Document, after: Document | None, limit: int) -> list[Document
 
 WORDS = Pipeline(
     "commerce.find-words",
-    "products",
+    "commerce.products",
     stages=_words,
     example={"where": {"$text": {"$search": "jazz"}}, "after": None, "limit": 51},
     routing="broadcast",
@@ -208,8 +208,8 @@ FACETS: Mapping[str, list[Document]] = {
 }
 
 
-def _facets(where: Document, by: Sequence[str], most: int, up_to: int | None) -> list[Document]:
-    counted: Document = {name: [*FACETS[name], {"$limit": most}] for name in by}
+def _facets(where: Document, by: Sequence[str], limit: int, up_to: int | None) -> list[Document]:
+    counted: Document = {name: [*FACETS[name], {"$limit": limit}] for name in by}
     return [
         {"$match": where or {TITLE: {"$gte": ""}}},
         *([{"$limit": up_to}] if up_to else []),
@@ -220,9 +220,9 @@ def _facets(where: Document, by: Sequence[str], most: int, up_to: int | None) ->
 
 COUNT_FACETS = Pipeline(
     "commerce.facets",
-    "products",
+    "commerce.products",
     stages=_facets,
-    example={"where": {"type": "Film"}, "by": ["genre"], "most": 20, "up_to": 10_000},
+    example={"where": {"type": "Film"}, "by": ["genre"], "limit": 20, "up_to": 10_000},
     routing="broadcast",
     reason="counts the products of all shards",
 )
@@ -241,7 +241,8 @@ def _index(anchor: str, field: str) -> Index:
 
 WEIGHTS = {"title": 10, "title_parts": 5, "details.artist": 5, "details.actor": 5, "description": 1}
 PRODUCTS = Collection(
-    "products",
+    "commerce.products",
+    formerly="products",
     indexes=[
         *(_index(anchor, field) for anchor, fields in SERVED.items() for field in fields),
         Index(
@@ -288,7 +289,7 @@ def in_categories(category_ids: Sequence[str], sort: str, more: Mapping[str, Any
 
 OUTDATED = Query(
     "commerce.outdated",
-    "products",
+    "commerce.products",
     where=lambda version, after: {"_id": {"$gt": after}, "schema_version": {"$lt": version}},
     example={"version": 2, "after": ""},
     sort=[("_id", 1)],

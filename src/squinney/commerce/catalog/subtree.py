@@ -31,7 +31,7 @@ def ids_below(db: Db, slug: str) -> list[str]:
 
     Raises: `UnknownCategory`.
     """
-    top = db["categories"].find_one(queries.CATEGORY(slug=checks.text(slug, "category", most=100)))
+    top = queries.CATEGORY.find_one(db, slug=checks.text(slug, "category", max_length=100))
     if top is None:
         raise UnknownCategory(f"there is no category {slug}", slug=slug)
     below = queries.DESCENDANTS.find(db, category_id=top["_id"], projection={"_id": 1})
@@ -61,7 +61,7 @@ def subtree_filter(ids: list[str], kind: str | None) -> Document:
 
 
 def _type_filter(kind: str | None) -> Document:
-    return {} if kind is None else {"type": checks.text(kind, "type", least=1, most=200)}
+    return {} if kind is None else {"type": checks.text(kind, "type", min_length=1, max_length=200)}
 
 
 def _in_categories(

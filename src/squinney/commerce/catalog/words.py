@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-LONGEST_FOLDED = 500  # so that a cursor with the longest title and SKU fits into a URL
+MAX_FOLDED_LENGTH = 500  # so that a cursor with the longest title and SKU fits into a URL
 
 # The accents of Latin, Greek and Cyrillic letters. In other scripts, combining marks are letters or vowels.
 _ACCENTS = dict.fromkeys(range(0x0300, 0x0370))
@@ -24,7 +24,7 @@ def folded(text: str) -> str:
 
     The result is cut off, because one letter may become eighteen, and cursors contain the last title of a page.
     """
-    return _folded(text)[:LONGEST_FOLDED]
+    return _folded(text)[:MAX_FOLDED_LENGTH]
 
 
 def _folded(text: str) -> str:

@@ -9,17 +9,17 @@ from pymongo.client_session import ClientSession
 
 from squinney import checks
 from squinney.commerce.categories import queries
-from squinney.commerce.categories.documents import CATEGORY_COLLECTIONS, CATEGORY_TREE, MOST_DEPTH, Ancestor, Category
+from squinney.commerce.categories.documents import CATEGORY_COLLECTIONS, CATEGORY_TREE, MAX_DEPTH, Ancestor, Category
 from squinney.commerce.categories.imports import add_paths
 from squinney.commerce.categories.tree import change_tree, new_category, remove_from_products
 from squinney.commerce.errors import CategoryNotEmpty, DepthLimit, UnknownCategory
 from squinney.errors import Invalid
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.prepared import require_unique
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, page
-from squinney.transactions import Key
+from squinney.transactions import Key, Step
 
 Children = Literal["refuse", "lift", "cascade"]
 SLUG = r"[a-z0-9]+(-[a-z0-9]+)*"
@@ -35,9 +35,9 @@ def breadcrumbs(category: Category) -> list[Ancestor]:
 class Categories:
     """A tree of categories. Each change of the tree is one transaction, and changes run one after another."""
 
-    def __init__(self, db: Db, *, most_depth: int = MOST_DEPTH) -> None:
+    def __init__(self, db: Db, *, max_depth: int = MAX_DEPTH) -> None:
         self._db = pinned(db)
-        self._most_depth = most_depth
+        self._max_depth = max_depth
 
     # ---- reading ----
 
@@ -68,7 +68,7 @@ class Categories:
         Raises: `UnknownCategory`; `Invalid` for an unknown cursor.
         """
         parent = None if slug is None else self._get(slug, None)["_id"]
-        found = page(self._db, queries.CHILDREN, cursor=cursor, limit=limit, most=1_000, parent=parent)
+        found = page(self._db, queries.CHILDREN, cursor=cursor, limit=limit, max_limit=1_000, parent=parent)
         return cast(Page[Category], found)
 
     @operation(reads_only=True)
@@ -78,7 +78,9 @@ class Categories:
         Raises: `UnknownCategory`; `Invalid` for an unknown cursor.
         """
         category_id = self._get(slug, None)["_id"]
-        found = page(self._db, queries.DESCENDANTS, cursor=cursor, limit=limit, most=1_000, category_id=category_id)
+        found = page(
+            self._db, queries.DESCENDANTS, cursor=cursor, limit=limit, max_limit=1_000, category_id=category_id
+        )
         return cast(Page[Category], found)
 
     @operation(reads_only=True)
@@ -104,6 +106,7 @@ class Categories:
         parent: str | None = None,
         *,
         key: str | Key | None = None,
+        also: Sequence[Step] = (),
     ) -> Category:
         """Add a category as the last child of `parent` (a slug), or as the last root; once per `key`.
 
@@ -114,10 +117,10 @@ class Categories:
         Raises: `Invalid`, `UnknownCategory`, `SlugTaken`, `DepthLimit`, `Busy`, `NotPrepared`, `Unavailable`; with a
         key also `KeyReused`.
         """
-        checks.text(name, "name", least=1, most=200)
+        checks.text(name, "name", min_length=1, max_length=200)
         if slug is not None:
-            checks.text(slug, "slug", least=1, most=100, pattern=SLUG)
-        require_unique(self._db, "categories", CATEGORY_COLLECTIONS)
+            checks.text(slug, "slug", min_length=1, max_length=100, pattern=SLUG)
+        require_unique(self._db, "commerce.categories", CATEGORY_COLLECTIONS)
 
         def change(session: ClientSession) -> Category:
             def is_taken(made_slug: str) -> bool:
@@ -127,11 +130,11 @@ class Categories:
             position = self._count(above["_id"] if above else None, session)
             category = new_category(name, slug, above, position, is_taken=is_taken)
             self._require_depth(len(category["ancestors"]))
-            self._db["categories"].insert_one(dict(category), session=session)
+            self._db["commerce.categories"].insert_one(dict(category), session=session)
             return category
 
         arguments = {"name": name, "slug": slug, "parent": parent}
-        return change_tree(self._db, change, "category add", key=key, arguments=arguments)
+        return change_tree(self._db, change, "category add", key=key, arguments=arguments, also=also)
 
     @operation(30)
     def move(
@@ -141,6 +144,7 @@ class Categories:
         position: int | None = None,
         *,
         key: str | Key | None = None,
+        also: Sequence[Step] = (),
     ) -> Category:
         """Move a category and its descendants below another category (or to the root), to `position` or to the end.
 
@@ -151,11 +155,12 @@ class Categories:
         Raises: `Invalid`, `UnknownCategory`, `Cycle`, `DepthLimit`, `Busy`, `Unavailable`; with a key also `KeyReused`.
         """
         if position is not None:
-            checks.integer(position, "position", least=0, most=10**9)
+            checks.integer(position, "position", minimum=0, maximum=10**9)
 
         def change(session: ClientSession) -> Category:
             node = self._get(slug, session)
             above = None if new_parent is None else self._get(new_parent, session)
+            # guard: a category does not move below itself
             CATEGORY_TREE.refuse_cycle(node["_id"], above)
             ancestors = CATEGORY_TREE.under(above)
             deepest = self._deepest(node, session) - len(node["ancestors"]) + len(ancestors)
@@ -165,33 +170,33 @@ class Categories:
             return self._rewrite(node, moved, session)
 
         arguments = {"slug": slug, "parent": new_parent, "position": position}
-        return change_tree(self._db, change, "category move", key=key, arguments=arguments)
+        return change_tree(self._db, change, "category move", key=key, arguments=arguments, also=also)
 
     @operation(30)
-    def rename(self, slug: str, name: str) -> Category:
+    def rename(self, slug: str, name: str, *, also: Sequence[Step] = ()) -> Category:
         """Change the name of a category, also in the breadcrumbs of its descendants; the slug does not change.
 
         Atomic: as `move`.
         After a crash: the change is complete or did not happen.
         Raises: `Invalid`, `UnknownCategory`, `Busy`, `Unavailable`.
         """
-        checks.text(name, "name", least=1, most=200)
-        return change_tree(self._db, lambda s: self._rewrite(self._get(slug, s), {"name": name}, s))
+        checks.text(name, "name", min_length=1, max_length=200)
+        return change_tree(self._db, lambda s: self._rewrite(self._get(slug, s), {"name": name}, s), also=also)
 
     @operation(30)
-    def change_slug(self, slug: str, new_slug: str) -> Category:
+    def change_slug(self, slug: str, new_slug: str, *, also: Sequence[Step] = ()) -> Category:
         """Change the slug of a category, also in the breadcrumbs of its descendants.
 
         Atomic: as `move`.
         After a crash: the change is complete or did not happen.
         Raises: `Invalid`, `UnknownCategory`, `SlugTaken`, `Busy`, `Unavailable`.
         """
-        checks.text(new_slug, "new_slug", least=1, most=100, pattern=SLUG)
-        require_unique(self._db, "categories", CATEGORY_COLLECTIONS)
-        return change_tree(self._db, lambda s: self._rewrite(self._get(slug, s), {"slug": new_slug}, s))
+        checks.text(new_slug, "new_slug", min_length=1, max_length=100, pattern=SLUG)
+        require_unique(self._db, "commerce.categories", CATEGORY_COLLECTIONS)
+        return change_tree(self._db, lambda s: self._rewrite(self._get(slug, s), {"slug": new_slug}, s), also=also)
 
     @operation(30)
-    def remove(self, slug: str, *, children: Children = "refuse") -> int:
+    def remove(self, slug: str, *, children: Children = "refuse", also: Sequence[Step] = ()) -> int:
         """Remove a category; return how many categories were removed.
 
         If the category has children: `refuse` raises, `lift` moves them to its parent, `cascade` removes them too.
@@ -202,7 +207,7 @@ class Categories:
         """
         if children not in get_args(Children):
             raise Invalid(f"children must be one of {', '.join(get_args(Children))}", field="children")
-        removed = change_tree(self._db, lambda session: self._remove(slug, children, session))
+        removed = change_tree(self._db, lambda session: self._remove(slug, children, session), also=also)
         remove_from_products(self._db, removed)
         return len(removed)
 
@@ -214,36 +219,40 @@ class Categories:
         After a crash: call it again; existing categories are found by their names.
         Raises: `Invalid`, `DepthLimit`, `Busy`, `Unavailable`.
         """
-        require_unique(self._db, "categories", CATEGORY_COLLECTIONS)
-        return add_paths(self._db, paths, self._most_depth)
+        require_unique(self._db, "commerce.categories", CATEGORY_COLLECTIONS)
+        return add_paths(self._db, paths, self._max_depth)
 
     # ---- inside a transaction ----
 
     def _get(self, slug: str, session: ClientSession | None) -> Category:
-        found = self._find(checks.text(slug, "slug", least=1, most=100), session)
+        found = self._find(checks.text(slug, "slug", min_length=1, max_length=100), session)
         if found is None:
             raise UnknownCategory(f"there is no category {slug}", slug=slug)
         return cast(Category, found)
 
     def _find(self, slug: str, session: ClientSession | None) -> Document | None:
-        return self._db["categories"].find_one(queries.CATEGORY(slug=slug), session=session)
+        return queries.CATEGORY.find_one(self._db, slug=slug, session=session)
 
     def _count(self, parent_id: str | None, session: ClientSession, *, without: str = "") -> int:
         """Return the number of children, read from the last position, because positions have no gaps."""
         where = {**queries.CHILDREN(parent=parent_id), "_id": {"$ne": without}}
-        last = self._db["categories"].find_one(where, {"position": 1}, sort=[("position", -1)], session=session)
+        last = self._db["commerce.categories"].find_one(
+            where, {"position": 1}, sort=[("position", -1)], session=session
+        )
         return int(last["position"]) + 1 if last else 0
 
     def _deepest(self, node: Category, session: ClientSession) -> int:
-        found = next(self._db["categories"].aggregate(queries.DEEPEST(node_id=node["_id"]), session=session), None)
+        found = next(queries.DEPTH_BELOW.run(self._db, node_id=node["_id"], session=session), None)
         return int(found["depth"]) if found else len(node["ancestors"])
 
     def _require_depth(self, ancestors: int) -> None:
-        if ancestors >= self._most_depth:
-            raise DepthLimit(f"the tree has at most {self._most_depth} levels", limit=self._most_depth)
+        # guard: the tree has a maximum depth
+        if ancestors >= self._max_depth:
+            raise DepthLimit(f"the tree has at most {self._max_depth} levels", limit=self._max_depth)
 
     def _make_room(self, node: Category, parent_id: str | None, position: int | None, session: ClientSession) -> int:
         """Renumber the old and the new siblings of a node that moves; return the node's new position."""
+        # guard: the siblings of a moved category are renumbered without a gap
         self._shift(node["parent"], {"$gt": node["position"]}, -1, session)
         count = self._count(parent_id, session, without=node["_id"])
         new_position = count if position is None else min(position, count)
@@ -254,15 +263,16 @@ class Categories:
         self, parent_id: str | None, position: Document, by: int, session: ClientSession, *, without: str = ""
     ) -> None:
         where = {"parent": parent_id, "position": position, "_id": {"$ne": without}}
-        self._db["categories"].update_many(where, {"$inc": {"position": by}}, session=session)
+        self._db["commerce.categories"].update_many(where, {"$inc": {"position": by}}, session=session)
 
     def _rewrite(self, node: Category, change: Mapping[str, Any], session: ClientSession) -> Category:
         """Change the node, then the copies of it in all its descendants with one update on the server."""
         changed = {**node, **change, "version": node["version"] + 1}
         fields = {**change, "version": changed["version"]}
-        self._db["categories"].update_one({"_id": node["_id"]}, {"$set": fields}, session=session)
+        self._db["commerce.categories"].update_one({"_id": node["_id"]}, {"$set": fields}, session=session)
         rewritten = CATEGORY_TREE.rewritten(changed)
-        self._db["categories"].update_many(CATEGORY_TREE.below(node["_id"]), rewritten, session=session)
+        # guard: breadcrumbs change when a category changes
+        self._db["commerce.categories"].update_many(CATEGORY_TREE.below(node["_id"]), rewritten, session=session)
         return cast(Category, changed)
 
     def _remove(self, slug: str, children: Children, session: ClientSession) -> list[str]:
@@ -270,14 +280,17 @@ class Categories:
         below = CATEGORY_TREE.below(node["_id"])
         removed = [node["_id"]]
         if children == "cascade":
-            found = self._db["categories"].find(below, {"_id": 1}, session=session).batch_size(10**6)  # one round trip
+            found = (
+                self._db["commerce.categories"].find(below, {"_id": 1}, session=session).batch_size(10**6)
+            )  # one round trip
             removed += [category["_id"] for category in found]
-            self._db["categories"].delete_many(below, session=session)
+            self._db["commerce.categories"].delete_many(below, session=session)
         elif self._count(node["_id"], session):
+            # guard: a category with children is not removed
             if children == "refuse":
                 raise CategoryNotEmpty(f"{slug} has children", slug=slug)
             self._lift(node, session)
-        self._db["categories"].delete_one({"_id": node["_id"]}, session=session)
+        self._db["commerce.categories"].delete_one({"_id": node["_id"]}, session=session)
         self._shift(node["parent"], {"$gt": node["position"]}, -1, session)
         return removed
 
@@ -286,4 +299,4 @@ class Categories:
         siblings = self._count(node["parent"], session)
         self._shift(node["_id"], {"$gte": 0}, siblings, session)
         lifted = CATEGORY_TREE.lifted(node)
-        self._db["categories"].update_many(CATEGORY_TREE.below(node["_id"]), lifted, session=session)
+        self._db["commerce.categories"].update_many(CATEGORY_TREE.below(node["_id"]), lifted, session=session)

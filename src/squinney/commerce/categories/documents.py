@@ -29,11 +29,12 @@ class Category(TypedDict):
 
 
 CATEGORY_TREE = Tree(copied=("slug", "name"))
-MOST_DEPTH = 100
+MAX_DEPTH = 100
 
 CATEGORY_COLLECTIONS = [
     Collection(
-        "categories",
+        "commerce.categories",
+        formerly="categories",
         indexes=[
             Index([("slug", 1)], unique=True, why="get(), and one category per slug"),
             Index([("ancestors._id", 1), ("_id", 1)], why="the descendants of a category"),
@@ -41,5 +42,9 @@ CATEGORY_COLLECTIONS = [
         ],
         unsharded="slugs are unique, and a tree is small: tens of thousands of nodes",
     ),
-    Collection("category_tree", unsharded="one document, which every change of the tree writes first"),
+    Collection(
+        "commerce.category_tree",
+        formerly="category_tree",
+        unsharded="one document, which every change of the tree writes first",
+    ),
 ]

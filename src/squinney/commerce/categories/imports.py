@@ -18,28 +18,28 @@ from squinney.mongo.schema import Db, Document
 BATCH = 1_000
 
 
-def add_paths(db: Db, paths: Iterable[Sequence[str]], most_depth: int) -> int:
+def add_paths(db: Db, paths: Iterable[Sequence[str]], max_depth: int) -> int:
     """Add the missing categories of each path, in transactions of 1,000 paths; return how many were added."""
-    checked = (_checked(path, most_depth) for path in paths)
+    checked = (_checked(path, max_depth) for path in paths)
     added = 0
     while batch := list(islice(checked, BATCH)):
         added += change_tree(db, lambda session, batch=batch: _add_batch(db, batch, session))  # type: ignore[misc]
     return added
 
 
-def _checked(path: Any, most_depth: int) -> tuple[str, ...]:
+def _checked(path: Any, max_depth: int) -> tuple[str, ...]:
     if isinstance(path, str) or not isinstance(path, Sequence) or not path:
         raise Invalid("path must be a list of names", field="path")
-    if len(path) > most_depth:
-        raise DepthLimit(f"the tree has at most {most_depth} levels", limit=most_depth)
-    return tuple(checks.text(name, "name", least=1, most=200) for name in path)
+    if len(path) > max_depth:
+        raise DepthLimit(f"the tree has at most {max_depth} levels", limit=max_depth)
+    return tuple(checks.text(name, "name", min_length=1, max_length=200) for name in path)
 
 
 def _add_batch(db: Db, batch: Sequence[tuple[str, ...]], session: ClientSession) -> int:
     tree = _TreeInMemory(queries.TREE.find(db, session=session))
     added = [node for path in batch for node in tree.add_path(path)]
     if added:
-        db["categories"].insert_many(added, session=session)
+        db["commerce.categories"].insert_many(added, session=session)
     return len(added)
 
 

@@ -23,7 +23,9 @@ def find_problems(db: Db) -> Iterator[Problem]:
     """Yield the problems of the tree, read in one snapshot."""
     with db.client.start_session(snapshot=True) as session:
         found = list(TREE.find(db, session=session))
-    yield from (malformed("categories", node, TypeError(defect)) for node in found if (defect := _defect(node)))
+    yield from (
+        malformed("commerce.categories", node, TypeError(defect)) for node in found if (defect := _defect(node))
+    )
     nodes = [node for node in found if not _defect(node)]
     right = CATEGORY_TREE.rebuilt(nodes)
     for node in nodes:
@@ -48,7 +50,9 @@ def _valid_nodes(db: Db, session: ClientSession) -> list[Document]:
 
 
 def _problem(code: str, node: Document, why: str) -> Problem:
-    return Problem(code, f"category {node['slug']}: {why}", documents={"categories": node["_id"]}, repairable=True)
+    return Problem(
+        code, f"category {node['slug']}: {why}", documents={"commerce.categories": node["_id"]}, repairable=True
+    )
 
 
 def _wrong_positions(nodes: Iterable[Document]) -> Iterator[tuple[Document, int]]:
@@ -78,7 +82,7 @@ CHECKS = [
         "{products} products are in category {_id}, which does not exist",
         repair=lambda db, unknown: remove_from_products(db, [unknown["_id"]]),
         counted_as="products set",
-        collection="categories",
+        collection="commerce.categories",
     ),
 ]
 
@@ -86,11 +90,11 @@ CHECKS = [
 def _repair_tree(db: Db, session: ClientSession) -> dict[str, int]:
     changes = list(CATEGORY_TREE.repairs(_valid_nodes(db, session)))
     if changes:
-        db["categories"].bulk_write(changes, session=session)
+        db["commerce.categories"].bulk_write(changes, session=session)
     moved = [
         UpdateOne({"_id": node["_id"]}, {"$set": {"position": position}})
         for node, position in _wrong_positions(_valid_nodes(db, session))
     ]
     if moved:
-        db["categories"].bulk_write(moved, session=session)
+        db["commerce.categories"].bulk_write(moved, session=session)
     return {"categories set": len(changes), "positions set": len(moved)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from pymongo.client_session import ClientSession
@@ -12,14 +12,15 @@ from pymongo.errors import DuplicateKeyError
 
 from squinney.commerce.categories.documents import CATEGORY_TREE, Ancestor, Category
 from squinney.commerce.categories.queries import CATEGORIES_BY_ID
-from squinney.commerce.errors import SlugTaken
+from squinney.errors import SlugTaken
 from squinney.mongo.schema import Db
 from squinney.patterns.ids import new_id
-from squinney.transactions import Key, once
+from squinney.transactions import Key, Step, once
 
 T = TypeVar("T")
 
 TREE_ID = "categories"
+OWN = {"commerce.categories", "commerce.category_tree"}  # where a change of the tree changes documents
 
 
 def slug_for(name: str) -> str:
@@ -54,6 +55,7 @@ def change_tree(
     *,
     key: str | Key | None = None,
     arguments: Mapping[str, Any] = {},
+    also: Sequence[Step] = (),
 ) -> T:
     """Run `change` in a transaction that first increments the tree's version document; with a key, run it once.
 
@@ -64,11 +66,13 @@ def change_tree(
     """
 
     def work(session: ClientSession) -> T:
-        db["category_tree"].update_one({"_id": TREE_ID}, {"$inc": {"version": 1}}, upsert=True, session=session)
+        version = {"$inc": {"version": 1}}
+        # guard: two concurrent changes of the tree conflict
+        db["commerce.category_tree"].update_one({"_id": TREE_ID}, version, upsert=True, session=session)
         return change(session)
 
     try:
-        return once(db, kind, work, key=key, arguments=arguments)
+        return once(db, kind, work, key=key, arguments=arguments, also=also, own=OWN)
     except DuplicateKeyError as error:  # the slug's index is the only unique one
         raise SlugTaken("another category has this slug") from error
 
@@ -78,8 +82,8 @@ def unknown_categories(db: Db, category_ids: Iterable[str], session: ClientSessi
     wanted = set(category_ids)
     if not wanted:
         return wanted
-    found = CATEGORIES_BY_ID.find(db, category_ids=sorted(wanted), projection={"_id": 1}, session=session)
-    return wanted - {category["_id"] for category in found}
+    categories = CATEGORIES_BY_ID.find(db, category_ids=sorted(wanted), projection={"_id": 1}, session=session)
+    return wanted - {category["_id"] for category in categories}
 
 
 def remove_from_products(db: Db, category_ids: list[str]) -> int:
@@ -89,5 +93,6 @@ def remove_from_products(db: Db, category_ids: list[str]) -> int:
 
     Atomic: each product separately.
     """
+    # guard: an editor of a product is notified when its category is removed
     change = {"$pull": {"category_ids": {"$in": category_ids}}, "$inc": {"version": 1}}
-    return db["products"].update_many({"category_ids": {"$in": category_ids}}, change).modified_count
+    return db["commerce.products"].update_many({"category_ids": {"$in": category_ids}}, change).modified_count

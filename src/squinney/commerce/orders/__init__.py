@@ -1,1 +1,1 @@
-"""System 7: orders, and the interface to payment providers."""
+"""System 7: orders, whose total is always the sum of their lines, and their cancellation."""

@@ -34,7 +34,8 @@ class Order(TypedDict):
 
 ORDER_COLLECTIONS = [
     Collection(
-        "orders",
+        "commerce.orders",
+        formerly="orders",
         indexes=[
             Index([("customer", 1), ("placed_at", -1), ("_id", -1)], why="by_customer(), newest first"),
             Index([("placed_at", -1), ("_id", -1)], why="all(), newest first"),
@@ -43,5 +44,3 @@ ORDER_COLLECTIONS = [
         validator={"$jsonSchema": {"required": ["items", "total", "status"], "properties": {"total": NOT_NEGATIVE}}},
     ),
 ]
-
-TEST_GATEWAY = Collection("test_charges", shard_key={"_id": "hashed"})

@@ -7,16 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from squinney import checks
-from squinney.commerce.carts import rules
 from squinney.commerce.catalog.products import addressable_sku
-from squinney.commerce.documents import CURRENCY, LIMITS, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_TOTAL
+from squinney.commerce.documents import CURRENCY, LIMITS, MAX_LINES, MAX_PRICE, MAX_QTY, MAX_TOTAL
 from squinney.commerce.errors import OrderFixed, OrderLimit, UnknownLine, WrongCurrency
 from squinney.commerce.orders.documents import Order, OrderLine
+from squinney.commerce.rules import total
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.schema import Document
+from squinney.transactions import Stale
 
 # An order with a payment is not editable: its goods were sold and its money was charged.
-EDITABLE = {"status": "placed", "payment_id": None, "txn_stub": None, "txn_lock": None}
+# guard: a cancelled order does not change
+# guard: the lines of a paid order do not change
+EDITABLE = {"status": "placed", "payment_id": None}
 
 
 # ---- new lines ----
@@ -27,13 +30,13 @@ def checked_lines(items: Any) -> list[OrderLine]:
 
     Raises: `Invalid`, `OrderLimit`.
     """
-    if not isinstance(items, Sequence) or isinstance(items, str | bytes) or not 1 <= len(items) <= MOST_LINES:
-        raise Invalid(f"items must be a list of 1 to {MOST_LINES} lines", field="items", limit=MOST_LINES)
+    if not isinstance(items, Sequence) or isinstance(items, str | bytes) or not 1 <= len(items) <= MAX_LINES:
+        raise Invalid(f"items must be a list of 1 to {MAX_LINES} lines", field="items", limit=MAX_LINES)
     lines = [_checked_line(item) for item in items]
     if len({line["sku"] for line in lines}) < len(lines):
         raise Invalid("items must have one line per SKU", field="items")
-    if rules.total(lines) > MOST_TOTAL:
-        raise OrderLimit(f"the total of an order is at most {MOST_TOTAL}")
+    if total(lines) > MAX_TOTAL:
+        raise OrderLimit(f"the total of an order is at most {MAX_TOTAL}")
     return lines
 
 
@@ -43,9 +46,9 @@ def _checked_line(item: Any) -> OrderLine:
     sku = addressable_sku(item["sku"])
     return {
         "sku": sku,
-        "title": checks.text(item.get("title", sku), "title", most=1_000),
-        "price": checks.integer(item["price"], "price", least=0, most=MOST_PRICE),
-        "qty": checks.integer(item["qty"], "qty", least=1, most=MOST_QTY),
+        "title": checks.text(item.get("title", sku), "title", max_length=1_000),
+        "price": checks.integer(item["price"], "price", minimum=0, maximum=MAX_PRICE),
+        "qty": checks.integer(item["qty"], "qty", minimum=1, maximum=MAX_QTY),
     }
 
 
@@ -66,16 +69,23 @@ class Edit:
 
     def where(self, order_id: str) -> Document:
         """Return the filter that matches the order if this edit is allowed."""
-        return {"_id": order_id, **EDITABLE, **self.guard, "$expr": _within_limits(self.lines)}
+        # guard: an order has limits of lines, units and value
+        return {"_id": order_id, **EDITABLE, **self.guard, "$expr": self.within_limits}
 
     @property
     def update(self) -> list[Document]:
         """The pipeline update that sets lines, total and version at once."""
+        # guard: the lines and the total of an order change together
         fields = {"items": self.lines, "total": _sum_of(self.lines), "version": {"$add": ["$version", 1]}}
         return [{"$set": fields}]
 
-    def refusal(self, order: Order) -> SquinneyError:
-        """Return the error for an order that did not match `where`."""
+    @property
+    def within_limits(self) -> Document:
+        """The server expression that tells whether an order would stay within its limits."""
+        return _within_limits(self.lines)
+
+    def refusal(self, order: Order, *, within_limits: bool) -> SquinneyError:
+        """Return the error for an order that did not match `where`; `Stale` if it may match now."""
         if order["status"] != "placed" or order.get("payment_id"):
             return order_fixed(order)
         currency, sku = self.guard.get("currency"), self.guard.get("items.sku")
@@ -83,6 +93,9 @@ class Edit:
             return WrongCurrency(f"the order's currency is {order['currency']}, not {currency}", order_id=order["_id"])
         if sku and all(line["sku"] != sku for line in order["items"]):
             return UnknownLine(f"the order has no line with SKU {sku}", sku=sku)
+        # guard: an edit that was refused for a state that has passed is tried again
+        if within_limits:
+            return Stale("the order has changed in the meantime; try again")
         return OrderLimit(f"an order has at most {LIMITS}")
 
 
@@ -94,7 +107,7 @@ def edit_to_add(item: Mapping[str, Any], currency: str | None) -> Edit:
     line = _checked_line(item)
     sku, qty = line["sku"], line["qty"]
     if currency is not None:
-        checks.text(currency, "currency", most=3, pattern=CURRENCY)
+        checks.text(currency, "currency", max_length=3, pattern=CURRENCY)
     increased = {"$mergeObjects": ["$$line", {"qty": {"$add": ["$$line.qty", qty]}}]}
     lines = {
         "$cond": [
@@ -103,6 +116,7 @@ def edit_to_add(item: Mapping[str, Any], currency: str | None) -> Edit:
             {"$concatArrays": ["$items", [{"$literal": line}]]},
         ]
     }
+    # guard: an order has one currency
     return Edit("add", lines, {**line, "currency": currency}, guard={"currency": currency} if currency else {})
 
 
@@ -112,8 +126,9 @@ def edit_to_set(sku: str, qty: int) -> Edit:
     Raises: `Invalid`.
     """
     checks.identifier(sku, "sku")
-    checks.integer(qty, "qty", least=1, most=MOST_QTY)
+    checks.integer(qty, "qty", minimum=1, maximum=MAX_QTY)
     lines = _replace_line(sku, {"$mergeObjects": ["$$line", {"qty": qty}]})
+    # guard: only an existing line of an order changes
     return Edit("set", lines, {"sku": sku, "qty": qty}, guard={"items.sku": sku})
 
 
@@ -139,6 +154,7 @@ def order_fixed(order: Order) -> OrderFixed:
 
 def _literal(sku: str) -> Document:
     """Return the SKU as an expression that the server does not evaluate as a field path."""
+    # guard: the server does not evaluate a SKU as an expression
     return {"$literal": sku}
 
 
@@ -159,8 +175,8 @@ def _within_limits(lines: Document) -> Document:
     largest_qty = {"$max": {"$map": {"input": lines, "as": "line", "in": "$$line.qty"}}}
     return {
         "$and": [
-            {"$lte": [{"$size": lines}, MOST_LINES]},
-            {"$lte": [{"$ifNull": [largest_qty, 0]}, MOST_QTY]},
-            {"$lte": [_sum_of(lines), MOST_TOTAL]},
+            {"$lte": [{"$size": lines}, MAX_LINES]},
+            {"$lte": [{"$ifNull": [largest_qty, 0]}, MAX_QTY]},
+            {"$lte": [_sum_of(lines), MAX_TOTAL]},
         ]
     }

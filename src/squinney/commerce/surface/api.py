@@ -12,11 +12,13 @@ from squinney.commerce import (
     CartLimit,
     Categories,
     CategoryNotEmpty,
+    CheckoutRunning,
     DepthLimit,
     InadequateInventory,
     OrderFixed,
     OrderLimit,
     PaymentDeclined,
+    PaymentNeedsAction,
     PaymentRefunded,
     PaymentUnsettled,
     ProductReserved,
@@ -58,17 +60,17 @@ from squinney.commerce.surface.models import (
 )
 from squinney.http.cursors import Cursor, Limit, SignCursor
 from squinney.http.dependencies import IdempotencyKey, RequiredIdempotencyKey
-from squinney.http.problems import responses
+from squinney.http.error_responses import responses
 from squinney.http.response_models import page_of, signed_page
 from squinney.http.routes import SuffixRoute
 from squinney.patterns.ancestors import Cycle
-from squinney.transactions import AlreadyExists, Busy, KeyReused, Stale, StillRunning
+from squinney.transactions import AlreadyExists, Busy, KeyReused, Stale
 
 router = APIRouter(prefix="/api/commerce", tags=["commerce"], route_class=SuffixRoute)
 
 Sort = Literal["title", "-title", "price", "-price", "discount", "newest", "oldest"]
 Facet = Literal["type", "brand", "category", "genre", "actor", "properties", "price"]
-KEY_ERRORS: list[type[Any]] = [KeyReused, StillRunning, Busy]
+KEY_ERRORS: list[type[Any]] = [KeyReused, Busy]
 
 
 # ---- products ----
@@ -287,7 +289,15 @@ def abandon_cart(shop: ShopDep, cart_id: str) -> Any:
     "/carts/{cart_id}/checkout",
     response_model=OrderModel,
     responses=responses(
-        UnknownCart, CartEmpty, CartClosed, StillRunning, PaymentDeclined, PaymentRefunded, PaymentUnsettled, Busy
+        UnknownCart,
+        CartEmpty,
+        CartClosed,
+        CheckoutRunning,
+        PaymentDeclined,
+        PaymentNeedsAction,
+        PaymentRefunded,
+        PaymentUnsettled,
+        Busy,
     ),
 )
 def check_out(shop: ShopDep, cart_id: str, idempotency_key: RequiredIdempotencyKey) -> Any:

@@ -16,27 +16,16 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
+from squinney.cli.connecting import open_systems
+from squinney.cli.parameters import Cursor, Json, KeyOption, Limit
+from squinney.cli.printing import console, errors, format_counts, print_json, print_line, print_page, print_result
 from squinney.commerce.carts.documents import Cart
-from squinney.commerce.carts.rules import total
 from squinney.commerce.documents import COUNTS
 from squinney.commerce.jobs import CART_SECONDS, STALLED_SECONDS
+from squinney.commerce.rules import total
 from squinney.commerce.surface import cli_lists
 from squinney.commerce.surface.cli_lists import service, trail
 from squinney.errors import Invalid
-from squinney.http.commands import (
-    Cursor,
-    Json,
-    KeyOption,
-    Limit,
-    console,
-    errors,
-    format_counts,
-    open_systems,
-    print_json,
-    print_line,
-    print_page,
-    print_result,
-)
 from squinney.patterns.money import formatted
 
 app = typer.Typer(help="Products, categories, stock, carts and orders.", no_args_is_help=True)

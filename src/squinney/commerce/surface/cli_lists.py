@@ -7,11 +7,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column
 
+from squinney.cli.connecting import open_systems
+from squinney.cli.parameters import Cursor, Json, Limit
+from squinney.cli.printing import print_page, print_result
 from squinney.commerce import breadcrumbs
 from squinney.commerce.orders.documents import Order
 from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid
-from squinney.http.commands import Cursor, Json, Limit, open_systems, print_page, print_result
 from squinney.patterns.money import formatted
 from squinney.patterns.paging import all_items
 from squinney.system import Assembled
@@ -50,15 +52,20 @@ def products(
     as_json: Json = False,
 ) -> None:
     """List products with their prices and available quantities."""
+    # guard: products are filtered by genre
     given = {"words": words, "title_prefix": prefix, "genre": genre}
     filters = {name: value for name, value in given.items() if value is not None}
+    # guard: --category can be combined only with --type
     if category is not None and filters:
         raise Invalid("--category can be combined only with --type", field="category")
     with open_systems(context) as systems:
         catalog, paged = service(systems, "catalog"), {"cursor": cursor, "limit": limit}
         if category is not None:
+            # guard: the products of a category are filtered by type
             page = catalog.subtree(category, type=type_, sort=sort or "title", **paged)
         else:
+            # guard: products are listed in the requested order
+            # guard: products are filtered by type
             page = catalog.find(sort=sort, **paged, **filters, **({"type": type_} if type_ else {}))
         levels = service(systems, "inventory").levels([product["_id"] for product in page.items])
     columns: list[str | Column] = [
@@ -110,7 +117,9 @@ def orders(
 ) -> None:
     """List orders, newest first."""
     with open_systems(context) as systems:
+        # guard: orders continue after the cursor
         found, paged = service(systems, "orders"), {"cursor": cursor, "limit": limit}
+        # guard: orders are filtered by customer
         page = found.all(**paged) if customer is None else found.by_customer(customer, **paged)
     total = Column("total", justify="right")
     print_page(page, as_json, [Column("id", no_wrap=True), "placed", "status", "lines", total, "customer"], _order_row)
@@ -133,20 +142,20 @@ def order(context: typer.Context, order_id: str, as_json: Json = False) -> None:
 def cancel_order(context: typer.Context, order_id: str, as_json: Json = False) -> None:
     """Cancel an order; a paid order is refunded and its goods are restocked."""
     with open_systems(context) as systems:
-        found = service(systems, "orders").cancel(order_id)
-    _show_order(found, as_json)
+        order = service(systems, "orders").cancel(order_id)
+    _show_order(order, as_json)
 
 
-def _show_order(found: Any, as_json: bool) -> None:
-    currency = found["currency"]
+def _show_order(order: Any, as_json: bool) -> None:
+    currency = order["currency"]
     lines = [
-        f"{found['_id']}: {found['status']}, {formatted(found['total'], currency)}",
+        f"{order['_id']}: {order['status']}, {formatted(order['total'], currency)}",
         *(
             f"  {line['qty']} x {line['sku']} {line['title']} at {formatted(line['price'], currency)}"
-            for line in found["items"]
+            for line in order["items"]
         ),
     ]
-    print_result(found, "\n".join(lines), as_json)
+    print_result(order, "\n".join(lines), as_json)
 
 
 @app.command()
@@ -177,6 +186,8 @@ def add_category(
 ) -> None:
     """Add a category as the last child of its parent."""
     with open_systems(context) as systems:
+        # guard: a new category has the given parent
+        # guard: a new category has the given slug
         added = service(systems, "categories").add(name, slug, parent)
     print_result(added, f"{added['slug']}: {added['name']}", as_json)
 
@@ -201,5 +212,6 @@ def remove_category(
 ) -> None:
     """Remove a category."""
     with open_systems(context) as systems:
+        # guard: --children selects what happens to the children of a removed category
         removed = service(systems, "categories").remove(slug, children=children)
     print_result({"removed": removed}, f"{removed} removed", as_json)

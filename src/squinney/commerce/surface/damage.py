@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any, Literal
 
 from squinney.commerce import Inventory
-from squinney.commerce.carts.documents import Stock
 from squinney.commerce.catalog.products import damage_of
 from squinney.commerce.documents import CART, LINE, ORDER, STOCK
+from squinney.commerce.inventory.documents import Stock
 from squinney.errors import Conflict
 from squinney.mongo.shapes import Shape, fits
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends
 
-from squinney.commerce import Carts, Catalog, Categories, FacetCache, Inventory, Orders
+from squinney.commerce import Carts, Catalog, Categories, FacetCache, Inventory, Orders, Pictures
 from squinney.http.dependencies import services
 
 
@@ -19,6 +19,7 @@ class Shop:
     facets: FacetCache
     categories: Categories
     inventory: Inventory
+    pictures: Pictures
     carts: Carts
     orders: Orders
 

@@ -6,18 +6,20 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
-from squinney.commerce.carts.documents import Cart, Movement, Payment, Stock
+from squinney.commerce.carts.documents import Cart
 from squinney.commerce.catalog.products import Common
 from squinney.commerce.catalog.search import FACETS
 from squinney.commerce.categories.documents import Ancestor
-from squinney.commerce.documents import CURRENCY, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_STOCK
+from squinney.commerce.documents import CURRENCY, MAX_LINES, MAX_PRICE, MAX_QTY, MAX_STOCK
+from squinney.commerce.inventory.documents import Movement, Stock
 from squinney.commerce.orders.documents import Order
+from squinney.commerce.payments.documents import Payment
 from squinney.http.bodies import Body, IgnoresReadOnlyFields
 from squinney.http.response_models import model_of
 
 Sku = Annotated[str, Field(min_length=1, max_length=200, examples=["album-0"])]
 Currency = Annotated[str, Field(pattern=f"^{CURRENCY}$", examples=["EUR"])]
-Units = Annotated[int, Field(ge=1, le=MOST_QTY, examples=[2])]
+Units = Annotated[int, Field(ge=1, le=MAX_QTY, examples=[2])]
 Slug = Annotated[str, Field(min_length=1, max_length=100, examples=["jazz"])]
 Name = Annotated[str, Field(min_length=1, max_length=200, examples=["Jazz"])]
 
@@ -53,14 +55,14 @@ class NewProduct(IgnoresReadOnlyFields, Common):
 class Receipt(Body):
     """Received units of a product."""
 
-    qty: int = Field(ge=1, le=MOST_STOCK)
+    qty: int = Field(ge=1, le=MAX_STOCK)
     reason: str = Field("", max_length=500)
 
 
 class Adjustment(Body):
     """A correction of the stock: units found, or units lost if `delta` is negative."""
 
-    delta: int = Field(ge=-MOST_STOCK, le=MOST_STOCK)
+    delta: int = Field(ge=-MAX_STOCK, le=MAX_STOCK)
     reason: str = Field(min_length=1, max_length=500)
 
 
@@ -110,14 +112,14 @@ class LineModel(Body):
 class Quantity(Body):
     """The new quantity of a line."""
 
-    qty: int = Field(ge=0, le=MOST_QTY)
+    qty: int = Field(ge=0, le=MAX_QTY)
 
 
 class OrderLineModel(Body):
     """A line of an order."""
 
     sku: Sku
-    price: int = Field(ge=0, le=MOST_PRICE, examples=[1099])
+    price: int = Field(ge=0, le=MAX_PRICE, examples=[1099])
     qty: Units
     title: str | None = Field(None, max_length=1_000)
 
@@ -132,7 +134,7 @@ class NewOrder(IgnoresReadOnlyFields, Body):
     """A new order without a cart."""
 
     READ_ONLY = frozenset({"id", "total", "status", "placed_at", "version", "payment_id"})
-    items: list[OrderLineModel] = Field(min_length=1, max_length=MOST_LINES)
+    items: list[OrderLineModel] = Field(min_length=1, max_length=MAX_LINES)
     currency: Currency = "EUR"
     customer: str | None = Field(None, min_length=1, max_length=200)
 
@@ -179,9 +181,9 @@ class CategoryModel(BaseModel):
         return {**stored, "parent_id": stored["parent"], "parent": above}
 
 
-StockModel = model_of(Stock, without=["txns", "removed_ids"])
+StockModel = model_of(Stock, without=["removed_ids"])
 MovementModel = model_of(Movement)
-CartModel = model_of(Cart, without=["attempt", "key", "txns"])
+CartModel = model_of(Cart, without=["attempt", "key"])
 OrderModel = model_of(Order, items=list[dict[str, Any]])
 PaymentModel = model_of(Payment, without=["attempt", "items", "refunding_at", "intent", "reason"])
 

@@ -64,6 +64,7 @@ def product_of(form: ProductForm, category_ids: list[str], before: Mapping[str, 
     list_price = money.parsed(form.list_price, form.currency, "list price") if form.list_price else retail
     properties = attributes.mapping(before.get("properties", []))
     return {
+        # guard: fields that the product form does not show keep their values
         **{name: before[name] for name in ("asin", "shipping") if name in before},
         **({"brand": form.brand} if form.brand else {}),
         "_id": form.sku,
@@ -91,9 +92,11 @@ def from_lines(text: str, before: Mapping[str, Any], field: str) -> dict[str, An
     found: dict[str, Any] = {}
     for line in filter(str.strip, text.split("\n")):
         name, value = _split_line(line.strip(), field)
+        # guard: the lines of the product form have different names
         if name in found:
             raise Invalid(f"{field}: there are two lines for {name[:50]}", field=field)
         same = name in before and _value_text(before[name]) == value
+        # guard: an unchanged line of the product form keeps its value
         found[name] = before[name] if same else _json_or_text(value)
     return found
 

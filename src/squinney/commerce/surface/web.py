@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
@@ -9,11 +10,22 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.commerce import CartClosed, Carts, TestGateway, UnknownCart, UnknownOrder, breadcrumbs
+from squinney.commerce import (
+    CartClosed,
+    Carts,
+    Catalog,
+    Payment,
+    TestGateway,
+    UnknownCart,
+    UnknownOrder,
+    UnknownPayment,
+    breadcrumbs,
+)
 from squinney.commerce.carts.documents import Cart
-from squinney.commerce.carts.rules import total
 from squinney.commerce.catalog.search import SORTS
-from squinney.commerce.surface import web_admin
+from squinney.commerce.orders.documents import Order
+from squinney.commerce.rules import total
+from squinney.commerce.surface import web_admin, web_pictures
 from squinney.commerce.surface.damage import (
     is_valid_category,
     is_valid_order,
@@ -22,29 +34,50 @@ from squinney.commerce.surface.damage import (
     valid_levels,
 )
 from squinney.commerce.surface.dependencies import Shop, ShopDep
+from squinney.commerce.surface.timeline import timeline
 from squinney.commerce.surface.wording import labelled, readable, whole_number
 from squinney.errors import Invalid, SquinneyError
+from squinney.http.access.callers import PageRoute
+from squinney.http.access.permissions import needs, signed_in
+from squinney.http.access.visitor import visitor_of
 from squinney.http.dependencies import assembled
-from squinney.http.pages import render, without_damaged
-from squinney.http.permissions import needs, signed_in
-from squinney.http.visitor import visitor_of
+from squinney.http.pages import redirect, render, without_damaged
+from squinney.http.site_options import MAX_FORM_BYTES
+from squinney.patterns import paging
 from squinney.patterns.ids import new_id
 from squinney.roles import may_act_as
 from squinney.system import Assembled
 from squinney.transactions import Key
 
-router = APIRouter(prefix="/shop")
+router = APIRouter(prefix="/shop", route_class=PageRoute)
 router.include_router(web_admin.router)
-WRITES_NEED = "visitor"
+router.include_router(web_pictures.router)
+BODY_LIMITS = {"/shop/admin/pictures": MAX_FORM_BYTES}
+
+
+def public_pages(services: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the paths of the products' pages, newest first."""
+    catalog: Catalog = services["catalog"]
+    for product in paging.all_items(lambda at: catalog.find(sort="newest", cursor=at, limit=200)):
+        yield f"/shop/products/{quote(product['_id'], safe='')}"
+
 
 Text = Annotated[str, Form(max_length=200)]
+Sku = Annotated[str, Query(min_length=1, max_length=200)]
 Word = Annotated[str, Query(max_length=200)]
 Cursor = Annotated[str | None, Query(max_length=20_000)]
+
+PICTURE_HEADERS = {
+    # The id of a picture never has another content.
+    "Cache-Control": "public, max-age=31536000, immutable",
+    # Whatever a picture contains, a browser may show it but runs no script in it.
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+}
 
 CART_COOKIE = "squinney-cart"
 CART_SECONDS = 7 * 86_400
 OPEN_STATUSES = ("active", "pending")
-MOST_CHILDREN = 1_000
+MAX_CHILDREN = 1_000
 SORT_LABELS = {
     "title": "Title",
     "price": "Price, lowest first",
@@ -73,12 +106,12 @@ def browse(
     chosen = {"category": category, "type": type, "genre": genre, "words": words}
     chosen = {name: value for name, value in chosen.items() if value}
     current = shop.categories.get(category) if category else None
-    listing: dict[str, Any] = {"page": None, "damaged": 0, "facets": {}, "error": None, "levels": {}}
+    listing: dict[str, Any] = {"page": None, "damaged": 0, "facets": {}, "error": None, "levels": {}, "pictures": {}}
     try:
         listing = _listing(shop, current, chosen, sort, cursor)
     except SquinneyError as error:
         listing["error"] = error
-    children = shop.categories.children(category or None, limit=MOST_CHILDREN)
+    children = shop.categories.children(category or None, limit=MAX_CHILDREN)
     return render(
         request,
         "commerce/index.html",
@@ -98,15 +131,17 @@ def _listing(shop: Shop, current: Any, chosen: dict[str, str], sort: str, cursor
     if current and chosen.keys() <= {"category", "type"}:
         kind, wanted = chosen.get("type"), sort if sort in SORTS else "title"
         page = shop.catalog.subtree(current["slug"], type=kind, sort=wanted, cursor=cursor, limit=24)
-        facets = shop.facets.subtree_facets(current["slug"], by=["type"], most=12, type=kind)
+        facets = shop.facets.subtree_facets(current["slug"], by=["type"], limit=12, type=kind)
     else:
         filters = {**chosen, "category": current["_id"]} if current else chosen
         order = sort if sort in SORTS and "words" not in chosen else None
         page = shop.catalog.find(**filters, sort=order, cursor=cursor, limit=24)
-        facets = shop.facets.facets(by=["type", "genre"], most=12, **filters)
+        facets = shop.facets.facets(by=["type", "genre"], limit=12, **filters)
     page, damaged = without_damaged(page, is_valid_product)
     levels = valid_levels(shop.inventory, [product["_id"] for product in page.items])
-    return {"page": page, "damaged": damaged, "facets": facets or {}, "levels": levels, "error": None}
+    pictures = shop.pictures.of(page.items)
+    found = {"page": page, "damaged": damaged, "facets": facets or {}}
+    return {**found, "levels": levels, "pictures": pictures, "error": None}
 
 
 def _link_builder(chosen: dict[str, str], sort: str) -> Any:
@@ -136,13 +171,30 @@ def _render_product(request: Request, shop: Shop, sku: str, *, error: SquinneyEr
         "commerce/product.html",
         product=product,
         labelled=labelled(product.get("details", {})),
+        pictures=shop.pictures.of([product]),
         available=stock["qty"] if stock else 0,
         other_currency=cart["currency"] if cart and not _accepts(cart, product["pricing"]["currency"]) else None,
         readable=readable,
         trails=trails,
+        mentions=_mentions_of(request, sku),
         key=new_id(),
         error=error,
     )
+
+
+def _mentions_of(request: Request, sku: str) -> Sequence[Any]:
+    """Return the public texts of the site that link to a product. The service finds them."""
+    mentions = getattr(request.app.state, "mentions", None)
+    return mentions.of_product(sku) if mentions else ()
+
+
+@router.get("/pictures/{picture_id}")
+def show_picture(
+    shop: ShopDep, picture_id: str, sku: Sku, width: Annotated[int, Query(ge=1, le=10_000)] = 640
+) -> Response:
+    """Return a picture of a product in the smallest size that is at least that wide."""
+    size, content = shop.pictures.read(sku, picture_id, width)
+    return Response(content, media_type=size["type"], headers=PICTURE_HEADERS)
 
 
 @router.get("/stock")
@@ -160,6 +212,17 @@ def _open_cart(request: Request, carts: Carts) -> Cart | None:
     """Return the visitor's cart if it is active or pending."""
     cart = _cart_from_cookie(request, carts)
     return cart if cart and cart["status"] in OPEN_STATUSES else None
+
+
+def count_in_cart(request: Request) -> int:
+    """Return how many pieces are in the visitor's open cart; 0 if it cannot be read, for pages that only show it."""
+    shop = request.app.state.assembled.services["commerce"]
+    try:
+        cart = _open_cart(request, shop["carts"]) if CART_COOKIE in request.cookies else None
+    # guard: a page is shown although the cart cannot be counted
+    except SquinneyError:
+        return 0
+    return sum(item["qty"] for item in cart["items"]) if cart else 0
 
 
 def _cart_from_cookie(request: Request, carts: Carts) -> Cart | None:
@@ -197,7 +260,7 @@ def _open_or_new_cart(request: Request, carts: Carts, currency: str, key: str) -
     if cart is not None and (cart["items"] or cart["currency"] == currency):
         return _claim(request, carts, cart)
     wanted: dict[str, Any] = {"customer": _customer(request), "currency": currency}
-    first = _find_cart(carts, carts.new(**wanted, key=Key(key, f"web:{visitor_of(request).csrf}"))["_id"])
+    first = _find_cart(carts, carts.new(**wanted, key=Key(key, f"web:{visitor_of(request).scope}"))["_id"])
     return first if first and first["status"] in OPEN_STATUSES else carts.new(**wanted)
 
 
@@ -243,16 +306,28 @@ def show_cart(request: Request, shop: ShopDep) -> Response:
 def _render_cart(request: Request, shop: Shop, *, error: SquinneyError | None = None) -> Response:
     cart = _open_cart(request, shop.carts)
     lines = cart["items"] if cart else []
+    skus = [line["sku"] for line in lines]
     return render(
         request,
         "commerce/cart.html",
         cart=cart,
         total=total(lines),
-        levels=valid_levels(shop.inventory, [line["sku"] for line in lines]),
+        levels=valid_levels(shop.inventory, skus),
+        pictures=shop.pictures.of(shop.catalog.get_many(skus)),
         key=new_id(),
         for_testing=isinstance(shop.carts.payments, TestGateway),
+        pays_from_accounts=request.app.state.order_payments is not None,
+        accounts=_accounts(request, cart),
         error=error,
     )
+
+
+def _accounts(request: Request, cart: Cart | None) -> list[Any]:
+    """Return the accounts from which the visitor can pay for the cart; none if the ledger is not served."""
+    payments, customer = request.app.state.order_payments, _customer(request)
+    if payments is None or cart is None or customer is None:
+        return []
+    return list(payments.accounts_of(customer, cart["currency"]))
 
 
 @router.post("/cart/quantity", response_class=HTMLResponse)
@@ -272,6 +347,19 @@ def check_out(
     """Check out the cart and show the order; with the test gateway, the visitor may choose a declined card."""
     try:
         order = _carts_for(systems, shop.carts, card).checkout(_cart_id(request, shop.carts), key=key)
+    except SquinneyError as error:
+        return _render_cart(request, shop, error=error)
+    return _to_order(order["_id"])
+
+
+@router.post("/cart/pay", response_class=HTMLResponse, dependencies=[needs("member")])
+def pay_from_account(request: Request, shop: ShopDep, key: Text, account_id: Text) -> Response:
+    """Buy the cart with money from the visitor's own account and show the order; a form sent twice buys once."""
+    payments, owner = request.app.state.order_payments, signed_in(request)["_id"]
+    try:
+        if payments is None:
+            raise Invalid("account_id: this shop takes no money from accounts", field="account_id")
+        order = payments.pay(_cart_id(request, shop.carts), account_id, owner=owner, key=key)
     except SquinneyError as error:
         return _render_cart(request, shop, error=error)
     return _to_order(order["_id"])
@@ -303,9 +391,44 @@ def show_orders(request: Request, shop: ShopDep, cursor: Cursor = None) -> Respo
 @router.get("/orders/{order_id}", response_class=HTMLResponse)
 def show_order(request: Request, shop: ShopDep, order_id: str) -> Response:
     """Show an order. A guest's order is shown to every visitor who knows its id, which is as long as a password."""
+    return _render_order(request, shop, order_id)
+
+
+def _render_order(request: Request, shop: Shop, order_id: str, *, error: SquinneyError | None = None) -> Response:
     order = shop.orders.get(order_id)
     own = order.get("customer") in (None, _customer(request))
     if not own and not may_act_as(visitor_of(request).role, "editor"):
         raise UnknownOrder(f"there is no order {order_id}", order_id=order_id)
     require_valid("order", order)
-    return render(request, "commerce/order.html", order=order, own=own)
+    payment = _payment_of(shop, order)
+    return render(
+        request,
+        "commerce/order.html",
+        order=order,
+        own=own,
+        is_mine=_customer(request) is not None and order.get("customer") == _customer(request),
+        payment=payment,
+        timeline=timeline(order, payment),
+        customer_name=request.app.state.name_of(order["customer"]) if "customer" in order else "",
+        error=error,
+    )
+
+
+def _payment_of(shop: Shop, order: Order) -> Payment | None:
+    try:
+        return shop.orders.payment_of(order)
+    except UnknownPayment:  # the page of a damaged order can still be read
+        return None
+
+
+@router.post("/orders/{order_id}/cancel", response_class=HTMLResponse, dependencies=[needs("member")])
+def cancel_order(request: Request, shop: ShopDep, order_id: str) -> Response:
+    """Cancel an open order of the visitor; what was paid is refunded."""
+    # guard: a member cancels only own orders
+    if shop.orders.get(order_id).get("customer") != signed_in(request)["_id"]:
+        raise UnknownOrder(f"there is no order {order_id}", order_id=order_id)
+    try:
+        shop.orders.cancel(order_id)
+    except SquinneyError as error:
+        return _render_order(request, shop, order_id, error=error)
+    return redirect(request, f"/shop/orders/{quote(order_id)}", "The order was cancelled.")

@@ -18,20 +18,21 @@ from squinney.commerce.surface.damage import is_valid_order, is_valid_product, v
 from squinney.commerce.surface.dependencies import Shop, ShopDep
 from squinney.commerce.surface.wording import whole_number
 from squinney.errors import Invalid, SquinneyError
+from squinney.http.access.callers import PageRoute
+from squinney.http.access.permissions import needs
+from squinney.http.access.visitor import visitor_of
 from squinney.http.pages import render, return_path, without_damaged
-from squinney.http.permissions import needs
-from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page
 from squinney.transactions import Key
 
-router = APIRouter(prefix="/admin", dependencies=[needs("editor")])
+router = APIRouter(prefix="/admin", route_class=PageRoute, dependencies=[needs("editor")])
 router.include_router(web_admin_products.router)
 
 Text = Annotated[str, Form(max_length=500)]
 Word = Annotated[str, Query(max_length=200)]
 Cursor = Annotated[str | None, Query(max_length=20_000)]
-MOST_SHOWN = 500
+MAX_SHOWN = 500
 # Pages with forms: after a form is sent, the user returns to the same page with the same query.
 FORMS_ON = ("/shop/admin", "/shop/admin/products/edit")
 FORMS_BELOW = "/shop/orders/"
@@ -67,16 +68,17 @@ def _find_products(catalog: Catalog, words: str, cursor: str | None) -> Page[Pro
     if not words:
         return catalog.find(sort="title", cursor=cursor, limit=50)
     page = catalog.find(words=words, cursor=cursor, limit=50)
+    # guard: the admin's search finds a product by its SKU
     first = [] if cursor else catalog.get_many([words])
     return Page([*first, *(product for product in page.items if product["_id"] != words)], page.next)
 
 
 def _top_of_tree(roots: list[Any]) -> dict[str, Any]:
-    """Return the first `MOST_SHOWN` categories, level by level, and the number of the others."""
+    """Return the first `MAX_SHOWN` categories, level by level, and the number of the others."""
     nodes = list(roots)
     for node in nodes:  # the list grows while it is read: breadth first
         nodes.extend(node["children"])
-    kept = {node["_id"] for node in nodes[:MOST_SHOWN]}
+    kept = {node["_id"] for node in nodes[:MAX_SHOWN]}
     return {"tree": _pruned(roots, kept), "left_out": len(nodes) - len(kept)}
 
 
@@ -96,6 +98,7 @@ def _done_or_error(request: Request, shop: Shop, change: Callable[[], object], d
 def _sent_from(request: Request) -> str:
     page = return_path(request)
     path = page.partition("?")[0]
+    # guard: after a form the user returns to a page, not to the form's target
     return page if path in FORMS_ON or path.startswith(FORMS_BELOW) else "/shop/admin"
 
 
@@ -153,7 +156,9 @@ def find_orders(request: Request, shop: ShopDep, find: Word = "", cursor: Cursor
         paged: dict[str, Any] = {"cursor": cursor, "limit": 50}
         page = shop.orders.by_customer(wanted, **paged) if wanted else shop.orders.all(**paged)
     page, damaged = without_damaged(page, is_valid_order)
-    return render(request, "commerce/orders.html", page=page, damaged=damaged, find=wanted)
+    customers = {order["customer"] for order in page.items if "customer" in order}
+    names = {customer: request.app.state.name_of(customer) for customer in customers}
+    return render(request, "commerce/orders.html", page=page, damaged=damaged, find=wanted, names=names)
 
 
 @router.post("/orders/cancel", response_class=HTMLResponse)

@@ -14,18 +14,19 @@ from squinney.commerce.surface.damage import MOVEMENT, require_valid, valid_leve
 from squinney.commerce.surface.dependencies import Shop, ShopDep
 from squinney.commerce.surface.product_form import ProductForm, form_for, product_of
 from squinney.errors import Conflict, SquinneyError
+from squinney.http.access.callers import PageRoute
+from squinney.http.access.visitor import visitor_of
 from squinney.http.pages import render
-from squinney.http.visitor import visitor_of
 from squinney.mongo.shapes import fits
 from squinney.patterns.ids import new_id
 from squinney.transactions import Key, Stale
 
-router = APIRouter(prefix="/products")
+router = APIRouter(prefix="/products", route_class=PageRoute)
 
 Typed = Annotated[ProductForm, Form()]
 Text = Annotated[str, Form(max_length=200)]
 Sku = Annotated[str, Query(min_length=1, max_length=200)]
-MOST_MOVEMENTS = 20
+MAX_MOVEMENTS = 20
 
 
 @router.get("/new", response_class=HTMLResponse)
@@ -38,6 +39,7 @@ def show_new(request: Request) -> Response:
 def add(request: Request, shop: ShopDep, typed: Typed, key: Text) -> Response:
     """Add a product; a form that is sent twice adds one product."""
     try:
+        # guard: a product form that is sent twice adds one product
         product = shop.catalog.add(product_of(typed, _category_ids(shop, typed), {}), key=Key(key, "web"))
     except SquinneyError as error:
         return _render_form(request, typed, error=error)
@@ -61,6 +63,7 @@ def change(
     typed.sku = sku
     try:
         changed = product_of(typed, _category_ids(shop, typed), product)
+        # guard: a product that another user changed is not overwritten
         shop.catalog.replace(sku, changed, expected_version=version)
     except Stale:
         conflict = Conflict("another user has changed this product; save again to overwrite their changes")
@@ -105,12 +108,13 @@ def _render_form(
     error: SquinneyError | None = None,
 ) -> Response:
     stock = valid_levels(shop.inventory, [typed.sku]).get(typed.sku) if shop else None
-    movements = shop.inventory.movements(typed.sku, limit=MOST_MOVEMENTS).items if shop else []
+    movements = shop.inventory.movements(typed.sku, limit=MAX_MOVEMENTS).items if shop else []
     return render(
         request,
         "commerce/product_form.html",
         typed=typed,
         product=product,
+        pictures=shop.pictures.of([product]) if shop and product else {},
         stock=stock,
         movements=[movement for movement in movements if fits(movement, MOVEMENT)],
         types=list(TYPES),

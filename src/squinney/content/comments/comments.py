@@ -2,46 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from squinney import checks
 from squinney.clock import Clock
-from squinney.content import markup
 from squinney.content.comments import conversion, discussions, queries
 from squinney.content.comments.discussions import CAPABILITIES, DiscussedNode, Order, precise_now
-from squinney.content.comments.documents import MOST_COMMENT, Comment, Strategy
+from squinney.content.comments.documents import MAX_COMMENT_LENGTH
 from squinney.content.comments.embedded import Embedded
 from squinney.content.comments.paged import Paged
 from squinney.content.comments.separate import Separate
-from squinney.content.documents import Author
-from squinney.content.errors import UnknownComment, UnknownNode
-from squinney.content.nodes import queries as node_queries
+from squinney.content.comments.subjects import May, Subjects, discussed_in
+from squinney.content.documents import Author, Comment, Strategy
+from squinney.content.errors import UnknownComment
+from squinney.content.markup import limits
 from squinney.content.nodes import rules
 from squinney.content.nodes.documents import NODES, Node
 from squinney.errors import Forbidden, Invalid
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, page
-from squinney.transactions import Key, Stale, Transactions, Tries
+from squinney.transactions import Key, Stale, Step, Transactions, Tries
 
 T = TypeVar("T")
 # The three have the same methods. Writes to several documents are guarded steps, others one update. A write raises
 # `Stale` if the discussion was converted, its node was moved, or the comment has changed.
 Storage = Separate | Embedded | Paged
 WAIT_SECONDS = 20
-MOST_DISCUSSION = 1_000
+MAX_DISCUSSION = 1_000
 ERASED: Author = {"_id": "", "name": "deleted"}
 
 
 class Comments:
-    """Comments on nodes.
+    """Comments on any subject: a string of the caller's own, such as "article-5", or a node.
 
-    `strategy` is used for nodes that have no comments yet; a node with a discussion keeps its strategy until `convert`.
-    Operations that a strategy does not support raise `StrategyCannot`: see `CAPABILITIES`. Passing the node as a
-    document saves a query, if the document was read in the last few minutes.
+    `node` is the subject: the document of a node, the id of a node, or any other string, which becomes a subject with
+    its first comment. With `only_nodes`, other strings raise `UnknownNode`. Passing the document of a node saves a
+    query, if it was read in the last few minutes.
+
+    `may(person, "read" or "write", subject)`, if given, decides for the person whom a call names: the author of a post,
+    `by` of a change, `reader` of a reading call. A call that names nobody is made by the application itself.
+
+    `strategy` is used for subjects that have no comments yet; a discussion keeps its strategy until `convert`.
+    Operations that a strategy does not support raise `StrategyCannot`: see `CAPABILITIES`.
     """
 
     def __init__(
@@ -51,11 +57,14 @@ class Comments:
         *,
         transactions: Transactions | None = None,
         clock: Clock = precise_now,
+        only_nodes: bool = False,
+        may: May | None = None,
     ) -> None:
         if strategy not in CAPABILITIES:
             raise Invalid(f"strategy must be one of {', '.join(CAPABILITIES)}", field="strategy")
         self._db = pinned(db)
         self._strategy = strategy
+        self.subjects = Subjects(self._db, strategy, only_nodes=only_nodes, may=may)
         self._clock = clock
         self._transactions = transactions or Transactions(db)
         self._storages: dict[Strategy, Storage] = {
@@ -75,16 +84,18 @@ class Comments:
         reply_to: str | None = None,
         *,
         key: str | Key | None = None,
+        also: Sequence[Step] = (),
     ) -> Comment:
         """Add a comment, or a reply to the comment with the slug `reply_to`; only once per `key`.
 
-        Atomic: embedded: one update. Otherwise one transaction checks and counts in the node, inserts the comment, and
-        counts the reply in its parent comment.
-        After a crash: nothing remains, or in two-phase mode a stub that `recover-transactions` removes.
+        Atomic: embedded: one update, or one transaction with further steps. Otherwise one transaction checks and counts
+        in the node, inserts the comment, and counts the reply in its parent comment.
+        After a crash: nothing remains.
         Raises: `Invalid`, `UnknownNode`, `UnknownComment`, `Conflict` for a reply to a deleted comment,
         `KeyReused` if the key was used with another text; `StrategyCannot`, `LimitReached`, `DiscussionFull`, `Busy`.
         """
         author = rules.checked_author(author)
+        self.subjects.allow(author["_id"], "write", rules.id_of(node))
         text = checked_text(text)
         once = Key.of(key)
         segment = discussions.slug_segment(rules.id_of(node), once) if once else None
@@ -97,12 +108,13 @@ class Comments:
             # A key's record is not converted with the discussion and expires after a week; a slug made from the key
             # still identifies the repeated post.
             if segment is not None and (tried or discussed.discussion["epoch"] > 1):
+                # guard: a comment of another author is not returned for a repeated key
                 if (taken := storage.get(discussed, comment["slug"])) and taken["author"]["_id"] == author["_id"]:
                     return discussions.repeated(taken, comment)
                 if taken:
                     comment = discussions.new_comment(discussed.node_id, author, text, parent, self._clock())
             tried = True
-            return storage.post(discussed, comment, parent, once)
+            return storage.post(discussed, comment, parent, once, also)
 
         return self._with_storage(node, attempt, begin=True)
 
@@ -114,7 +126,9 @@ class Comments:
         return parent
 
     @operation(30)
-    def edit(self, node: Node | str, slug: str, text: str, *, by: str | None = None) -> Comment:
+    def edit(
+        self, node: Node | str, slug: str, text: str, *, by: str | None = None, also: Sequence[Step] = ()
+    ) -> Comment:
         """Change a comment's text; with `by`, only if `by` is the id of its author.
 
         Atomic: as `post`. The update requires the comment's version and is retried, so that the newest edit wins.
@@ -122,17 +136,18 @@ class Comments:
         Raises: `UnknownComment`, also for a deleted comment; `Forbidden`, `Invalid`, `DiscussionFull`.
         """
         text = checked_text(text)
+        self.subjects.allow(by, "write", rules.id_of(node))
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> Comment:
             comment = _changeable(storage.get(discussed, discussions.checked_slug(slug)), slug, by)
             fields = {"text": text, "edited": checks.time(self._clock(), "clock")}
-            storage.change(discussed, comment, fields)
+            storage.change(discussed, comment, fields, also=also)
             return cast(Comment, {**comment, **fields, "version": comment["version"] + 1})
 
         return self._with_storage(node, attempt)
 
     @operation(30)
-    def delete(self, node: Node | str, slug: str, *, by: str | None = None) -> None:
+    def delete(self, node: Node | str, slug: str, *, by: str | None = None, also: Sequence[Step] = ()) -> None:
         """Delete a comment; with `by`, only if `by` is the id of its author.
 
         A comment with replies stays in the discussion as a tombstone without text and author.
@@ -141,6 +156,7 @@ class Comments:
         After a crash: as `post`.
         Raises: `UnknownComment`, also for a comment that was deleted before; `Forbidden`, `Invalid`.
         """
+        self.subjects.allow(by, "write", rules.id_of(node))
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> None:
             comment = _changeable(storage.get(discussed, discussions.checked_slug(slug)), slug, by)
@@ -148,9 +164,9 @@ class Comments:
             is_converted_reply = discussed.discussion["strategy"] == "paged" and comment["parent_id"]
             if comment["num_replies"] or is_converted_reply:
                 tombstone = {"text": "", "author": ERASED, "deleted": checks.time(self._clock(), "clock")}
-                storage.change(discussed, comment, tombstone, counted=-1)
+                storage.change(discussed, comment, tombstone, counted=-1, also=also)
             else:
-                storage.remove(discussed, comment)
+                storage.remove(discussed, comment, also=also)
 
         self._with_storage(node, attempt)
 
@@ -165,14 +181,16 @@ class Comments:
         order: Order = "chronological",
         *,
         at: str | None = None,
+        reader: str | None = None,
     ) -> Page[Comment]:
         """Return a page of comments, oldest first or in threaded order; `at` begins the page at the comment's slug.
 
         This takes one query, however long the discussion; two with `at`, and one more if the node is given by its id.
 
-        Raises: `StrategyCannot`, `UnknownNode`, `UnknownComment`, `Invalid`.
+        Raises: `StrategyCannot`, `UnknownNode`, `UnknownComment`, `Forbidden`, `Invalid`.
         """
-        checks.integer(limit, "limit", least=1, most=200)
+        checks.integer(limit, "limit", minimum=1, maximum=200)
+        self.subjects.allow(reader, "read", rules.id_of(node))
         if order not in discussions.SORTS:
             raise Invalid("order must be chronological or threaded", field="order")
 
@@ -185,7 +203,13 @@ class Comments:
 
     @operation(reads_only=True)
     def page_showing(
-        self, node: Node | str, slug: str, limit: int = 50, order: Order = "chronological"
+        self,
+        node: Node | str,
+        slug: str,
+        limit: int = 50,
+        order: Order = "chronological",
+        *,
+        reader: str | None = None,
     ) -> Page[Comment]:
         """Return the page that shows a comment with the best context.
 
@@ -193,9 +217,9 @@ class Comments:
         thread, with the comment's parent, or with the comment itself: the first of these whose page includes the
         comment. This takes a few queries, however long the discussion.
 
-        Raises: `StrategyCannot`, `UnknownNode`, `UnknownComment`, `Invalid`.
+        Raises: `StrategyCannot`, `UnknownNode`, `UnknownComment`, `Forbidden`, `Invalid`.
         """
-        self.get(node, slug)
+        self.get(node, slug, reader=reader)
         for start in self._starts(node, slug, limit, order):
             try:
                 found = self.page(node, None, limit, order, at=start)
@@ -212,25 +236,27 @@ class Comments:
         return list(dict.fromkeys([*([None] if self.count(node) <= limit else []), threads[0], *threads[-2:]]))
 
     @operation(reads_only=True)
-    def get(self, node: Node | str, slug: str) -> Comment:
+    def get(self, node: Node | str, slug: str, *, reader: str | None = None) -> Comment:
         """Return the comment with this slug.
 
-        Raises: `UnknownComment`, `UnknownNode`, `Invalid`.
+        Raises: `UnknownComment`, `UnknownNode`, `Forbidden`, `Invalid`.
         """
+        self.subjects.allow(reader, "read", rules.id_of(node))
         wanted = discussions.checked_slug(slug)
         return self._with_storage(node, lambda discussed, storage: _found(storage.get(discussed, wanted), slug))
 
     @operation(reads_only=True)
-    def discussion(self, node: Node | str, slug: str) -> list[Comment]:
+    def discussion(self, node: Node | str, slug: str, *, reader: str | None = None) -> list[Comment]:
         """Return a comment and all replies below it in threaded order, at most 1,000 comments.
 
-        Raises: `StrategyCannot`, `UnknownComment`, `UnknownNode`, `Invalid`.
+        Raises: `StrategyCannot`, `UnknownComment`, `UnknownNode`, `Forbidden`, `Invalid`.
         """
+        self.subjects.allow(reader, "read", rules.id_of(node))
         wanted = discussions.checked_slug(slug)
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> list[Comment]:
             discussions.require(discussed.discussion["strategy"], "discussion")
-            return storage.thread(discussed, _found(storage.get(discussed, wanted), slug), MOST_DISCUSSION)
+            return storage.thread(discussed, _found(storage.get(discussed, wanted), slug), MAX_DISCUSSION)
 
         return self._with_storage(node, attempt, nothing=[])
 
@@ -240,7 +266,7 @@ class Comments:
 
         Raises: `UnknownNode`.
         """
-        return int(self._metadata(rules.id_of(node)).get("num_comments", 0))
+        return int(self._metadata(node).get("num_comments", 0))
 
     @operation(reads_only=True)
     def by_author(self, author_id: str, cursor: str | None = None, limit: int = 50) -> Page[Comment]:
@@ -252,10 +278,11 @@ class Comments:
         """
         discussions.require(self._strategy, "by_author")
         checks.identifier(author_id, "author")
-        found = page(self._db, queries.BY_AUTHOR, cursor=cursor, limit=limit, author_id=author_id)
-        epochs = conversion.epochs_of(self._db, {comment["node_id"] for comment in found.items})
-        live = [comment for comment in found.items if comment["epoch"] == epochs.get(comment["node_id"])]
-        return Page([discussions.public(comment) for comment in live], found.next)
+        listed = page(self._db, queries.BY_AUTHOR, cursor=cursor, limit=limit, author_id=author_id)
+        epochs = conversion.epochs_of(self._db, {comment["node_id"] for comment in listed.items})
+        # guard: lists by author leave out leftovers of a conversion
+        live = [comment for comment in listed.items if comment["epoch"] == epochs.get(comment["node_id"])]
+        return Page([discussions.public(comment) for comment in live], listed.next)
 
     @operation(reads_only=True)
     def strategy_of(self, node: Node | str) -> Strategy:
@@ -263,7 +290,7 @@ class Comments:
 
         Raises: `UnknownNode`.
         """
-        discussion = self._metadata(rules.id_of(node)).get("discussion")
+        discussion = self._metadata(node).get("discussion")
         return cast(Strategy, discussion["strategy"]) if discussion else self._strategy
 
     # ---- convert ----
@@ -276,14 +303,15 @@ class Comments:
         made in the meantime are copied, and the node switches to the new strategy.
 
         Atomic: the update of the node's strategy and epoch, which every write of a comment requires.
-        After a crash: invisible copies remain, and perhaps a freeze that expires after a minute. `sweep-content` or
+        After a crash: invisible copies remain, and perhaps a freeze that expires after a minute. `delete-leftovers` or
         the next `convert` deletes the copies.
         Raises: `Busy` if another conversion runs; `DiscussionFull` if the comments do not fit in the node;
         `UnknownNode`, `Invalid`.
         """
         if to not in CAPABILITIES:
             raise Invalid(f"to must be one of {', '.join(CAPABILITIES)}", field="to")
-        discussed = self._discussed(rules.id_of(node), begin=True)
+        collection = None if isinstance(node, str) else NODES
+        discussed = self._discussed(rules.id_of(node), begin=True, collection=collection)
         if discussed is not None and discussed.discussion["strategy"] != to:
             source = partial(self._storages[discussed.discussion["strategy"]].all, discussed)
             conversion.convert(self._db, self._transactions, discussed, source, to)
@@ -305,47 +333,31 @@ class Comments:
         """
         tries = Tries(WAIT_SECONDS, what="the discussion")
         node_id = rules.id_of(node)
-        discussed = _as_discussed(node) or self._discussed(node_id, begin=begin)
+        collection = None if isinstance(node, str) else NODES
+        discussed = discussed_in(node) or self._discussed(node_id, begin=begin, collection=collection)
         while True:
             if discussed is None:
                 if nothing is not None:
                     return nothing
-                raise UnknownComment("the node has no comments")
+                raise UnknownComment("the subject has no comments")
+            collection = discussed.collection
             try:
                 return attempt(discussed, self._storages[discussed.discussion["strategy"]])
             except Stale as stale:
                 tries.pause(stale)
-                discussed = self._discussed(node_id, begin=begin)
+                discussed = self._discussed(node_id, begin=begin, collection=collection)
             except UnknownComment:  # perhaps only because the given node document is outdated
-                before, discussed = discussed, self._discussed(node_id, begin=begin)
+                before, discussed = discussed, self._discussed(node_id, begin=begin, collection=collection)
+                # guard: a comment is looked up again if its node was moved
                 if discussed is None or (discussed.epoch_key, discussed.route) == (before.epoch_key, before.route):
                     raise
 
-    def _discussed(self, node_id: str, *, begin: bool = False) -> DiscussedNode | None:
-        metadata = self._metadata(node_id)
-        if "discussion" not in metadata:
-            if not begin:
-                return None
-            metadata["discussion"] = self._begin(node_id)
-        if frozen := metadata["discussion"].get("frozen"):
-            conversion.thaw_if_expired(self._db, node_id, frozen)
-        return _as_discussed({"_id": node_id, "metadata": metadata})
+    def _discussed(self, subject: str, *, begin: bool = False, collection: str | None = None) -> DiscussedNode | None:
+        return self.subjects.discussed(subject, begin=begin, collection=collection)
 
-    def _begin(self, node_id: str) -> Document:
-        """Start a discussion with the default strategy; of several concurrent first comments, only one does so."""
-        fresh = {"strategy": self._strategy, "epoch": 1, "claimed": 1}
-        self._db[NODES].update_one(
-            {"_id": node_id, "metadata.discussion": None}, {"$set": {"metadata.discussion": fresh}}
-        )
-        return cast(Document, self._metadata(node_id)["discussion"])
-
-    def _metadata(self, node_id: str) -> Document:
-        names = ("parent_id", "slug", "discussion", "num_comments", "num_comment_pages")
-        fields = {f"metadata.{name}": 1 for name in names}
-        found = self._db[NODES].find_one(node_queries.NODE(node_id=node_id), fields)
-        if found is None:
-            raise UnknownNode(f"there is no node {node_id}", node_id=node_id)
-        return cast(Document, found["metadata"])
+    def _metadata(self, node: Node | str) -> Document:
+        collection = None if isinstance(node, str) else NODES
+        return self.subjects.metadata(rules.id_of(node), collection)[1]
 
 
 def _found(comment: Comment | None, slug: str) -> Comment:
@@ -359,21 +371,13 @@ def _changeable(comment: Comment | None, slug: str, by: str | None) -> Comment:
     found = _found(comment, slug)
     if found.get("deleted"):
         raise UnknownComment(f"the comment {slug} was deleted", slug=slug)
+    # guard: only the author changes a comment
     if by is not None and found["author"]["_id"] != by:
         raise Forbidden("only the author may change this comment")
     return found
 
 
-def _as_discussed(node: Any) -> DiscussedNode | None:
-    """Return the node's discussion as its document describes it; None if it has none or only an id is given."""
-    metadata = {} if isinstance(node, str) else node.get("metadata", {})
-    if "discussion" not in metadata:
-        return None
-    pages = metadata.get("num_comment_pages", 0)
-    return DiscussedNode(node["_id"], rules.route(metadata), metadata["discussion"], pages)
-
-
 def checked_text(text: Any) -> str:
     """Return the text, or raise `Invalid`: at most 10,000 characters, not only whitespace, not too much markup."""
-    checked = checks.text(text, "text", least=1, most=MOST_COMMENT, pattern=r"(?s).*\S.*")
-    return markup.checked(checked, "text", markup.COMMENT)
+    checked = checks.text(text, "text", min_length=1, max_length=MAX_COMMENT_LENGTH, pattern=r"(?s).*\S.*")
+    return limits.checked(checked, "text", limits.COMMENT)

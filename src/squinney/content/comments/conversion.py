@@ -24,18 +24,20 @@ import bson
 from pymongo import DeleteMany, InsertOne, ReplaceOne
 from pymongo.errors import BulkWriteError
 
+from squinney.content.comments import queries as comment_queries
 from squinney.content.comments.discussions import DiscussedNode
-from squinney.content.comments.documents import COMMENTS, COMMENTS_A_PAGE, MOST_EMBEDDED_BYTES, PAGES, Comment, Strategy
+from squinney.content.comments.documents import COMMENTS, COMMENTS_A_PAGE, MAX_EMBEDDED_BYTES, PAGES, SUBJECTS
 from squinney.content.comments.embedded import full
 from squinney.content.comments.paged import page_id
-from squinney.content.files.documents import REMOVALS
-from squinney.content.files.rules import removal_step
+from squinney.content.documents import Comment, Strategy
 from squinney.content.nodes import queries
 from squinney.content.nodes.documents import NODES
+from squinney.content.nodes.freezing import thaw, thaw_if_expired
+from squinney.content.removals import REMOVALS, removal_step
 from squinney.errors import Unavailable
-from squinney.mongo.connect import operation, server_now
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import UNLOCKED, Busy, Step, Transactions, Tries
+from squinney.mongo.server_time import server_now
+from squinney.transactions import Busy, Step, Transactions, Tries
 
 FREEZE_SECONDS = 60
 WAIT_SECONDS = 6
@@ -60,7 +62,7 @@ def convert(
         _switch(db, transactions, discussed, to, epoch, token, fields, removal_id)
     except BaseException:
         with suppress(Unavailable):  # a freeze that remains expires
-            _thaw(db, discussed.node_id, token)
+            thaw(db, discussed.collection, discussed.node_id, token)
         raise
 
 
@@ -68,7 +70,9 @@ def _claim(db: Db, discussed: DiscussedNode) -> int:
     """Claim and return an epoch that no other conversion has used."""
     update = {"$inc": {"metadata.discussion.claimed": 1}}
     where = {**discussed.filter, **discussed.guard}
-    found = db[NODES].find_one_and_update(where, update, {"metadata.discussion": 1}, return_document=True)
+    found = db[discussed.collection].find_one_and_update(
+        where, update, {"metadata.discussion": 1}, return_document=True
+    )
     if found is None:
         raise _is_converted()
     return int(found["metadata"]["discussion"]["claimed"])
@@ -99,56 +103,47 @@ def _freeze(db: Db, discussed: DiscussedNode, epoch: int) -> str:
     token = secrets.token_hex(8)
     until = server_now(db) + timedelta(seconds=FREEZE_SECONDS)
     frozen = {"$set": {"metadata.discussion.frozen": {"token": token, "until": until}}}
-    # No two-phase run may be unfinished: its writes were allowed before the freeze, and some may still follow.
+    # guard: only the newest claim freezes a discussion
     mine = {**discussed.filter, **discussed.guard, "metadata.discussion.claimed": epoch}
-    tries = Tries(WAIT_SECONDS, what="the discussion")
-    while True:
-        if db[NODES].update_one({**mine, **UNLOCKED}, frozen).matched_count:
-            return token
-        if db[NODES].find_one(mine, {"_id": 1}) is None:
-            raise _is_converted()
-        tries.pause()
-
-
-@operation(5)
-def _thaw(db: Db, node_id: str, token: str) -> None:
-    where = {"_id": node_id, "metadata.discussion.frozen.token": token}
-    db[NODES].update_one(where, {"$unset": {"metadata.discussion.frozen": ""}})
-
-
-def thaw_if_expired(db: Db, node_id: str, frozen: Document) -> None:
-    """Lift the freeze of a conversion that died; without its token the conversion cannot switch any more."""
-    if frozen["until"] < server_now(db):
-        _thaw(db, node_id, frozen["token"])
+    if not db[discussed.collection].update_one(mine, frozen).matched_count:
+        raise _is_converted()
+    return token
 
 
 def retire_epoch(db: Db, node_id: str, epoch: int) -> bool:
-    """Ensure that comments of an epoch that was not the node's are never read; return False if they are read now.
+    """Ensure that comments of an epoch that was not the subject's are never read; return False if they are read now.
 
     A conversion that is copying to this epoch loses its claim to another one. A frozen conversion is waited for.
     """
+    return all(_retire_epoch(db, collection, node_id, epoch) for collection in (NODES, SUBJECTS))
+
+
+def _retire_epoch(db: Db, collection: str, node_id: str, epoch: int) -> bool:
     newest = {"metadata.discussion.epoch": {"$lt": epoch}, "metadata.discussion.claimed": epoch}
     tries = Tries(FREEZE_SECONDS + WAIT_SECONDS, what="the discussion")
     while True:
         where = {"_id": node_id, **newest, "metadata.discussion.frozen": None}
-        db[NODES].update_one(where, {"$inc": {"metadata.discussion.claimed": 1}})
-        found = db[NODES].find_one({"_id": node_id}, {"metadata.discussion": 1})
+        db[collection].update_one(where, {"$inc": {"metadata.discussion.claimed": 1}})
+        found = db[collection].find_one({"_id": node_id}, {"metadata.discussion": 1})
         discussion = found["metadata"].get("discussion") if found else None
         if discussion is None:
             return True
         if discussion["epoch"] >= epoch or discussion["claimed"] != epoch:
             return bool(discussion["epoch"] != epoch)
         if frozen := discussion.get("frozen"):
-            thaw_if_expired(db, node_id, frozen)
+            thaw_if_expired(db, collection, node_id, frozen)
         tries.pause()
 
 
-def epochs_of(db: Db, node_ids: Iterable[str]) -> dict[str, int]:
-    """Return the current epoch of each node's discussion; nodes without a discussion are left out."""
+def epochs_of(db: Db, ids: Iterable[str]) -> dict[str, int]:
+    """Return the current epoch of each subject's discussion; subjects without a discussion are left out."""
+    wanted = sorted(ids)
     fields = {"metadata.discussion.epoch": 1}
-    found = queries.NODES_BY_ID.find(db, node_ids=sorted(node_ids), projection=fields)
-    discussions = ((node["_id"], node["metadata"].get("discussion")) for node in found)
-    return {node_id: discussion["epoch"] for node_id, discussion in discussions if discussion}
+    subjects = list(queries.NODES_BY_ID.find(db, node_ids=wanted, projection=fields))
+    if others := sorted({*wanted} - {node["_id"] for node in subjects}):
+        subjects += comment_queries.SOME_SUBJECTS.find(db, subjects=others, projection=fields)
+    discussions = ((found["_id"], found["metadata"].get("discussion")) for found in subjects)
+    return {subject: discussion["epoch"] for subject, discussion in discussions if discussion}
 
 
 def _switch(
@@ -167,11 +162,12 @@ def _switch(
         unset["metadata.comments"] = ""
     late = Busy("the conversion took too long; try again")
     switch = Step(
-        NODES,
+        discussed.collection,
         discussed.node_id,
         route=discussed.route,
+        # guard: only the conversion that froze a discussion switches it
         guard={"metadata.discussion.frozen.token": token},
-        give={"$set": {**discussion, **fields}, "$unset": unset},
+        update={"$set": {**discussion, **fields}, "$unset": unset},
         refused=lambda _: late,
     )
     steps = [switch]
@@ -211,7 +207,7 @@ def _copy_to_node(db: Db, node_id: str, epoch: int, comments: Iterable[Comment])
     for comment in comments:
         copied.append(comment)
         size += len(bson.encode(comment)) + 10
-        if size > MOST_EMBEDDED_BYTES:
+        if size > MAX_EMBEDDED_BYTES:
             raise full()
     return {"metadata.num_comment_pages": 0, "metadata.comments": copied}
 

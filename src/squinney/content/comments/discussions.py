@@ -11,14 +11,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, cast
 
 from squinney import checks
-from squinney.content.comments.documents import MOST_COMMENT_DEPTH, Comment, Discussion, Strategy
-from squinney.content.documents import Author
+from squinney.content.comments.documents import MAX_COMMENT_DEPTH
+from squinney.content.documents import Author, Comment, Discussion, Strategy
 from squinney.content.errors import StrategyCannot, UnknownComment
 from squinney.content.nodes.documents import NODES
 from squinney.errors import Conflict, LimitReached, SquinneyError
 from squinney.mongo.schema import Document
 from squinney.patterns.ids import ALPHABET
-from squinney.transactions import PROTOCOL_FIELDS, Key, KeyReused, Plan, Stale, Step, Transactions
+from squinney.transactions import CHECKS_FIELD, Key, KeyReused, Plan, Stale, Step, Transactions
 
 Order = Literal["chronological", "threaded"]
 STAMP = "%Y.%m.%d.%H.%M.%S.%f"
@@ -36,12 +36,16 @@ CAPABILITIES: dict[Strategy, frozenset[str]] = {
 
 @dataclass(frozen=True)
 class DiscussedNode:
-    """What comments need to know of their node: its id and shard key, its discussion, and its number of pages."""
+    """What comments need to know of their subject: its id and shard key, its discussion, and its number of pages.
+
+    A node is one kind of subject, and `collection` is where it is; another kind are subjects of the caller's own.
+    """
 
     node_id: str
     route: Mapping[str, Any]
     discussion: Discussion
     pages: int = 0
+    collection: str = NODES
 
     @property
     def filter(self) -> Document:
@@ -56,6 +60,8 @@ class DiscussedNode:
     @property
     def guard(self) -> Document:
         """What every write of a comment requires of the node: the same epoch, and no freeze by a conversion."""
+        # guard: no comment is written while the discussion is frozen
+        # guard: a write requires the current epoch of the discussion
         return {"metadata.discussion.epoch": self.discussion["epoch"], "metadata.discussion.frozen": None}
 
 
@@ -94,8 +100,8 @@ def new_comment(
 ) -> Comment:
     """Return a new comment, dated after its parent, or raise `LimitReached`. Without `segment`, its slug is random."""
     if parent is not None:
-        if parent["slug"].count("/") + 2 > MOST_COMMENT_DEPTH:
-            raise LimitReached(f"threads may be at most {MOST_COMMENT_DEPTH} levels deep", limit=MOST_COMMENT_DEPTH)
+        if parent["slug"].count("/") + 2 > MAX_COMMENT_DEPTH:
+            raise LimitReached(f"threads may be at most {MAX_COMMENT_DEPTH} levels deep", limit=MAX_COMMENT_DEPTH)
         now = max(now, _time_in_id(parent) + timedelta(microseconds=1))
     segment = segment or "".join(secrets.choice(ALPHABET) for _ in range(SLUG_LETTERS))
     comment_id = f"{now.strftime(STAMP)}:{segment}"
@@ -113,7 +119,7 @@ def new_comment(
     }
 
 
-def post_once(transactions: Transactions, steps: list[Step], comment: Comment, key: Key | None) -> Comment:
+def post_once(transactions: Transactions, plan: Plan, comment: Comment, key: Key | None) -> Comment:
     """Run the steps that store a comment; return the comment, or the one that was posted with this key before.
 
     A key's record is kept for a week. It has no text and author, so that erasing a person leaves no copy. They are
@@ -122,7 +128,7 @@ def post_once(transactions: Transactions, steps: list[Step], comment: Comment, k
     personal = {"text": comment["text"], "author": comment["author"]}
     record = {name: value for name, value in comment.items() if name not in personal}
     arguments = {"node": comment["node_id"], "text": comment["text"], "reply_to": comment["slug"].rpartition("/")[0]}
-    outcome = transactions.run("post-comment", Plan(steps, result=record), key=key, arguments=arguments)
+    outcome = transactions.run("post-comment", Plan(plan.steps, result=record), key=key, arguments=arguments)
     return cast(Comment, {**outcome.result, **personal})
 
 
@@ -139,7 +145,7 @@ def _time_in_id(comment: Comment) -> datetime:
 
 def checked_slug(slug: Any) -> str:
     """Return a comment's slug, or raise `Invalid`."""
-    return checks.text(slug, "slug", least=1, most=200, pattern=SLUG)
+    return checks.text(slug, "slug", min_length=1, max_length=200, pattern=SLUG)
 
 
 def node_step(
@@ -149,11 +155,11 @@ def node_step(
     counters = {"metadata.num_comments": change, **{f"metadata.{name}": by for name, by in increments.items()}}
     nonzero = {name: by for name, by in counters.items() if by}
     return Step(
-        NODES,
+        discussed.collection,
         discussed.node_id,
         route=discussed.route,
         guard={**discussed.guard, **(guard or {})},
-        give={"$inc": nonzero} if nonzero else None,
+        update={"$inc": nonzero} if nonzero else None,
         refused=lambda _: Stale("the discussion was converted or its node was moved"),
     )
 
@@ -165,7 +171,7 @@ def reply_refused(parent: Document | None) -> SquinneyError:
     return Conflict("the comment to reply to was deleted")
 
 
-STORAGE_FIELDS = ("epoch", "key", "page", *PROTOCOL_FIELDS)
+STORAGE_FIELDS = ("epoch", "key", "page", CHECKS_FIELD)
 
 
 def public(stored: Document) -> Comment:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import bson
+from pymongo.client_session import ClientSession
 from pymongo.errors import WriteError
 
 from squinney.content.comments import queries
 from squinney.content.comments.discussions import SORTS, DiscussedNode, Order, public, repeated, reply_refused
-from squinney.content.comments.documents import MOST_EMBEDDED_BYTES, Comment
+from squinney.content.comments.documents import MAX_EMBEDDED_BYTES
+from squinney.content.documents import Comment
 from squinney.content.errors import DiscussionFull
-from squinney.content.nodes.documents import NODES
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.fair_locks import FairLocks
 from squinney.patterns.paging import Page, cursor_keys, page_from
-from squinney.transactions import Busy, Key, Stale, Tries
+from squinney.transactions import Busy, Key, Stale, Step, once
 
-WAIT_SECONDS = 5
 NO_ROOM_IN_CACHE = 388  # the server's TransactionTooLargeForCache
+
+
+class _Unmatched(Exception):
+    """The node does not match an update."""
 
 
 class Embedded:
@@ -43,7 +47,7 @@ class Embedded:
     def _cut(self, discussed: DiscussedNode, sort: str, limit: int, bounds: Document) -> list[Document]:
         node = {**discussed.filter, "metadata.discussion.epoch": discussed.discussion["epoch"]}
         stages = queries.EMBEDDED_PAGE(node=node, sort=sort, limit=limit, bounds=bounds)
-        found = next(self._db[NODES].aggregate(stages), None)
+        found = next(self._db[discussed.collection].aggregate(stages), None)
         if found is None:
             raise Stale("the discussion was converted or its node was moved")
         return list(found["items"])
@@ -53,7 +57,7 @@ class Embedded:
 
     def _one(self, discussed: DiscussedNode, wanted: Document) -> Comment | None:
         where = {**discussed.filter, "metadata.comments": {"$elemMatch": wanted}}
-        found = self._db[NODES].find_one(where, {"metadata.comments.$": 1})
+        found = self._db[discussed.collection].find_one(where, {"metadata.comments.$": 1})
         return public(found["metadata"]["comments"][0]) if found else None
 
     def thread(self, discussed: DiscussedNode, comment: Comment, limit: int) -> list[Comment]:
@@ -62,10 +66,17 @@ class Embedded:
         thread = {"$gte": comment["full_slug"], "$lt": f"{comment['full_slug']}0"}
         return [public(other) for other in self._cut(discussed, "full_slug", limit, thread)]
 
-    def post(self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: Key | None) -> Comment:
+    def post(
+        self,
+        discussed: DiscussedNode,
+        comment: Comment,
+        parent: Comment | None,
+        key: Key | None,
+        also: Sequence[Step] = (),
+    ) -> Comment:
         """Add a comment with one update, which requires room in the node and, for a reply, an undeleted parent."""
         stored: Document = {**comment, **({"key": f"{key.scope}/{key.text}"} if key else {})}
-        room = MOST_EMBEDDED_BYTES - len(bson.encode(stored))
+        room = MAX_EMBEDDED_BYTES - len(bson.encode(stored))
         where: Document = {"$expr": {"$lt": [{"$bsonSize": "$$ROOT"}, room]}}
         update: Any = {"$push": {"metadata.comments": stored}, "$inc": {"metadata.num_comments": 1}}
         if parent:
@@ -73,7 +84,7 @@ class Embedded:
             update = _with_reply(stored, parent["slug"])
         if key:
             where["metadata.comments.key"] = {"$ne": stored["key"]}
-        if self._update(discussed, where, update):
+        if self._update(discussed, where, update, also):
             return comment
         return self._post_refused(discussed, stored, parent, key, room)
 
@@ -83,7 +94,7 @@ class Embedded:
         """Return the comment that was posted with the key before, or raise the reason for which the update failed."""
         if key and (earlier := self._one(discussed, {"key": stored["key"]})):
             return repeated(earlier, stored)
-        if self._db[NODES].find_one({**discussed.filter, **discussed.guard}, {"_id": 1}) is None:
+        if self._db[discussed.collection].find_one({**discussed.filter, **discussed.guard}, {"_id": 1}) is None:
             raise Stale("the discussion was converted or its node was moved")
         self._require_room(discussed, room)
         if parent:
@@ -94,10 +105,18 @@ class Embedded:
 
     def _require_room(self, discussed: DiscussedNode, room: int) -> None:
         larger = {**discussed.filter, **discussed.guard, "$expr": {"$gte": [{"$bsonSize": "$$ROOT"}, room]}}
-        if self._db[NODES].find_one(larger, {"_id": 1}):
+        if self._db[discussed.collection].find_one(larger, {"_id": 1}):
             raise full()
 
-    def change(self, discussed: DiscussedNode, comment: Comment, fields: Document, *, counted: int = 0) -> None:
+    def change(
+        self,
+        discussed: DiscussedNode,
+        comment: Comment,
+        fields: Document,
+        *,
+        counted: int = 0,
+        also: Sequence[Step] = (),
+    ) -> None:
         """Change a comment with one update of its element, whose version must match; a longer text requires room."""
         update = {
             "$set": {f"metadata.comments.$.{name}": value for name, value in fields.items()},
@@ -107,36 +126,38 @@ class Embedded:
             "metadata.comments": {"$elemMatch": {"slug": comment["slug"], "version": comment["version"]}}
         }
         longer = len(fields["text"].encode()) - len(comment["text"].encode())
-        room = MOST_EMBEDDED_BYTES - longer
+        room = MAX_EMBEDDED_BYTES - longer
         if longer > 0:
             where["$expr"] = {"$lt": [{"$bsonSize": "$$ROOT"}, room]}
-        if not self._update(discussed, where, update):
+        if not self._update(discussed, where, update, also):
             if longer > 0:
                 self._require_room(discussed, room)
             raise Stale("the comment has changed")
 
-    def remove(self, discussed: DiscussedNode, comment: Comment) -> None:
+    def remove(self, discussed: DiscussedNode, comment: Comment, *, also: Sequence[Step] = ()) -> None:
         """Remove a comment and update its parent's count of replies, in one update."""
         unanswered = {"slug": comment["slug"], "version": comment["version"], "num_replies": 0}
         update = _without(comment["slug"], comment["slug"].rpartition("/")[0])
-        if not self._update(discussed, {"metadata.comments": {"$elemMatch": unanswered}}, update):
+        if not self._update(discussed, {"metadata.comments": {"$elemMatch": unanswered}}, update, also):
             raise Stale("the comment has changed")
 
-    def _update(self, discussed: DiscussedNode, where: Document, update: Any) -> bool:
-        """Return whether the update matched the node; waits while a two-phase run has locked the node."""
-        tries = Tries(WAIT_SECONDS, what="the node")
-        wanted = {**discussed.filter, "$and": [discussed.guard, where]}
-        while True:
-            if self._update_once(discussed, {**wanted, "txn_lock": None}, update):
-                return True
-            if self._db[NODES].find_one({**wanted, "txn_lock": {"$ne": None}}, {"_id": 1}) is None:
-                return False
-            tries.pause()
+    def _update(self, discussed: DiscussedNode, where: Document, update: Any, also: Sequence[Step]) -> bool:
+        """Return whether the update matched the node; further steps happen in one transaction with it."""
+        where = {**discussed.filter, "$and": [discussed.guard, where]}
 
-    def _update_once(self, discussed: DiscussedNode, where: Document, update: Any) -> bool:
+        def work(session: ClientSession | None = None) -> None:
+            if not self._db[discussed.collection].update_one(where, update, session=session).matched_count:
+                raise _Unmatched
+
         try:
             with self._fair_locks.hold(discussed.node_id):
-                return self._db[NODES].update_one(where, update).matched_count > 0
+                if also:
+                    once(self._db, "change-discussion", work, also=also, own={discussed.collection})
+                else:
+                    work()
+            return True
+        except _Unmatched:
+            return False
         except WriteError as error:
             if error.code == NO_ROOM_IN_CACHE:
                 raise Busy("the server's cache has no room for a document of this size now; try again") from error
@@ -148,8 +169,8 @@ class Embedded:
 
 def full() -> DiscussionFull:
     """Return the error for a discussion that does not fit in its node."""
-    most = f"an embedded discussion holds at most {MOST_EMBEDDED_BYTES // 2**20} MB"
-    return DiscussionFull(f"{most}: convert larger ones to 'separate' or 'paged'", limit=MOST_EMBEDDED_BYTES)
+    most = f"an embedded discussion holds at most {MAX_EMBEDDED_BYTES // 2**20} MB"
+    return DiscussionFull(f"{most}: convert larger ones to 'separate' or 'paged'", limit=MAX_EMBEDDED_BYTES)
 
 
 def _with_reply(comment: Document, parent_slug: str) -> list[Document]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -10,21 +11,21 @@ from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.content.comments import discussions, queries
 from squinney.content.comments.comments import Comments
-from squinney.content.comments.documents import FLAGS, Comment, Flag
+from squinney.content.comments.documents import FLAGS, Flag
+from squinney.content.documents import Comment
 from squinney.content.errors import UnknownComment, UnknownNode
-from squinney.content.nodes import rules
 from squinney.content.nodes.access import TRUSTED, Viewer
-from squinney.content.nodes.documents import NODES, Node
+from squinney.content.nodes.documents import Node
 from squinney.content.nodes.nodes import Nodes
 from squinney.content.nodes.rules import id_of
 from squinney.errors import Invalid
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, filtered_page, page
 from squinney.transactions import Plan, Stale, Step, Transactions
 
-MOST_FLAGS = 100
+MAX_FLAGS = 100
 Verdict = Literal["keep", "remove"]
 
 
@@ -48,41 +49,44 @@ class Moderation:
         self._comments = comments
         self._nodes = nodes or Nodes(db)
         self._clock = clock
-        self._transactions = Transactions(db, "native")  # readers of flags do not skip the stubs of the other mode
+        self._transactions = Transactions(db)
 
     @operation()
-    def flag(self, node: Node | str, slug: str, by: str, reason: str = "") -> Flag:
+    def flag(self, node: Node | str, slug: str, by: str, reason: str = "", *, also: Sequence[Step] = ()) -> Flag:
         """Put a comment in the moderators' queue. A second flag by the same person changes nothing.
+
+        `also` are further steps, which happen with the flag or not at all.
 
         Atomic: one transaction stores the flag; for the first flag of a comment it requires that the node still exists.
         After a crash: the flag is stored, or nothing is.
         Raises: `UnknownComment`, `UnknownNode`, `Invalid`, `Busy`.
         """
         checks.identifier(by, "by")
-        checks.text(reason, "reason", most=500)
+        checks.text(reason, "reason", max_length=500)
 
         def build() -> Plan:
             comment = self._comments.get(node, slug)
             if comment.get("deleted"):
                 raise UnknownComment(f"the comment {slug} was deleted", slug=slug)
-            return self._flag_plan(comment["node_id"], slug, by, reason)
+            plan = self._flag_plan(comment["node_id"], slug, by, reason)
+            return plan.also(also) if plan.steps else plan
 
         return cast(Flag, self._transactions.run("flag-comment", build).result)
 
     def _flag_plan(self, node_id: str, slug: str, by: str, reason: str) -> Plan:
         flag_id = _flag_id(node_id, slug)
-        metadata = self._nodes.by_id(node_id)["metadata"]
         flag = self._db[FLAGS].find_one({"_id": flag_id})
-        if flag and (by in flag["by"] or len(flag["by"]) >= MOST_FLAGS):
+        if flag and (by in flag["by"] or len(flag["by"]) >= MAX_FLAGS):
             return Plan([], result=flag)
         if flag is None:
             # A first flag that is stored after its node was removed and swept would stay forever.
-            node_exists = Step(NODES, node_id, route=rules.route(metadata), refused=_changed)
+            node_exists = self._comments.subjects.step(node_id, _changed)
             new = {"node_id": node_id, "slug": slug, "first_at": self._clock()}
             flag = {"_id": flag_id, **new, "by": [by], "reasons": [reason], "state": "open"}
+            # guard: a comment is flagged only while its node exists
             return Plan([node_exists, Step(FLAGS, flag_id, insert=flag, refused=_changed)], result=flag)
         change = {"$push": {"by": by, "reasons": reason}, "$set": {"state": "open"}}
-        added = Step(FLAGS, flag_id, guard={"by": flag["by"]}, give=change, refused=_changed)
+        added = Step(FLAGS, flag_id, guard={"by": flag["by"]}, update=change, refused=_changed)
         after = {**flag, "by": [*flag["by"], by], "reasons": [*flag["reasons"], reason], "state": "open"}
         return Plan([added], result=after)
 
@@ -130,10 +134,10 @@ class Moderation:
             with suppress(UnknownComment, UnknownNode):  # deleted by its author, or by an interrupted decision
                 self._comments.delete(node, slug)
         decided = {"$set": {"state": "kept" if verdict == "keep" else "removed", "decided_by": by, "at": self._clock()}}
-        found = self._db[FLAGS].find_one_and_update({"_id": flag_id}, decided, return_document=True)
-        if found is None:
+        flag = self._db[FLAGS].find_one_and_update({"_id": flag_id}, decided, return_document=True)
+        if flag is None:
             raise _not_flagged(slug)
-        return cast(Flag, found)
+        return cast(Flag, flag)
 
 
 def _changed(_: Document | None) -> Stale:

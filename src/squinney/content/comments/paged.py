@@ -7,18 +7,19 @@ read a page's count before the page is full still add to that page.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
 from squinney.content.comments import queries
 from squinney.content.comments.discussions import DiscussedNode, Order, node_step, post_once, public, strategy_cannot
-from squinney.content.comments.documents import COMMENTS_A_PAGE, PAGES, Comment
+from squinney.content.comments.documents import COMMENTS_A_PAGE, PAGES
+from squinney.content.documents import Comment
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.fair_locks import FairLocks
 from squinney.patterns.paging import Page, cursor_after, cursor_keys
-from squinney.transactions import Key, Stale, Step, Transactions
+from squinney.transactions import Key, Plan, Stale, Step, Transactions
 
 SORT = [("page", 1), ("_id", 1)]
 _BY_ID = itemgetter("_id")
@@ -53,14 +54,21 @@ class Paged:
 
     def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
         where = queries.PAGE_OF(**discussed.epoch_key, slug=slug)
-        found = self._db[PAGES].find_one(where, {"comments": {"$elemMatch": {"slug": slug}}})
-        return public(found["comments"][0]) if found else None
+        page = self._db[PAGES].find_one(where, {"comments": {"$elemMatch": {"slug": slug}}})
+        return public(page["comments"][0]) if page else None
 
     def thread(self, discussed: DiscussedNode, comment: Comment, limit: int) -> list[Comment]:
         """Raise `StrategyCannot`: the strategy has no threads."""
         raise strategy_cannot("paged", "discussion")
 
-    def post(self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: Key | None) -> Comment:
+    def post(
+        self,
+        discussed: DiscussedNode,
+        comment: Comment,
+        parent: Comment | None,
+        key: Key | None,
+        also: Sequence[Step] = (),
+    ) -> Comment:
         """Add a comment: one transaction checks the node and pushes to its last page, or inserts a new page.
 
         If several threads find the last page full, one of them adds a page and the others start again.
@@ -73,13 +81,14 @@ class Paged:
                 discussed.pages,
                 "the page is full",
                 guard={"count": {"$lt": 2 * COMMENTS_A_PAGE}},
-                give={"$push": {"comments": comment}, "$inc": {"count": 1}},
+                update={"$push": {"comments": comment}, "$inc": {"count": 1}},
             )
-            return post_once(self._transactions, [node_step(discussed, 1), push], comment, key)
+            return post_once(self._transactions, Plan([node_step(discussed, 1), push]).also(also), comment, key)
         with self._fair_locks.hold(discussed.node_id) as crowded:
             if crowded:
                 raise Stale("the discussion has a new page")
-            return post_once(self._transactions, self._new_page_steps(discussed, comment), comment, key)
+            plan = Plan(self._new_page_steps(discussed, comment)).also(also)
+            return post_once(self._transactions, plan, comment, key)
 
     def _new_page_steps(self, discussed: DiscussedNode, comment: Comment) -> list[Step]:
         number = discussed.pages + 1
@@ -94,20 +103,28 @@ class Paged:
         where = {"node_id": discussed.node_id, "page": number, "count": {"$gte": COMMENTS_A_PAGE}}
         return self._db[PAGES].find_one(where, {"_id": 1}) is not None
 
-    def change(self, discussed: DiscussedNode, comment: Comment, fields: Document, *, counted: int = 0) -> None:
+    def change(
+        self,
+        discussed: DiscussedNode,
+        comment: Comment,
+        fields: Document,
+        *,
+        counted: int = 0,
+        also: Sequence[Step] = (),
+    ) -> None:
         """Change a comment: one transaction checks the node and updates the element, whose version must match."""
         update = {
             "$set": {f"comments.$[c].{name}": value for name, value in fields.items()},
             "$inc": {"comments.$[c].version": 1},
         }
         steps = [node_step(discussed, counted), self._comment_step(discussed, comment, update)]
-        self._transactions.run("change-comment", steps)
+        self._transactions.run("change-comment", Plan(steps).also(also))
 
-    def remove(self, discussed: DiscussedNode, comment: Comment) -> None:
+    def remove(self, discussed: DiscussedNode, comment: Comment, *, also: Sequence[Step] = ()) -> None:
         """Remove a comment: one transaction checks the node and removes the element."""
         update = {"$pull": {"comments": {"slug": comment["slug"]}}, "$inc": {"count": -1}}
         steps = [node_step(discussed, -1), self._comment_step(discussed, comment, update)]
-        self._transactions.run("remove-comment", steps)
+        self._transactions.run("remove-comment", Plan(steps).also(also))
 
     def _comment_step(self, discussed: DiscussedNode, comment: Comment, update: Document) -> Step:
         unchanged = {"slug": comment["slug"], "version": comment["version"], "num_replies": comment["num_replies"]}
@@ -116,12 +133,12 @@ class Paged:
             self._page_of(discussed, comment["slug"]),
             "the comment has changed",
             guard={"comments": {"$elemMatch": unchanged}},
-            give=update,
+            update=update,
             array_filters=[{"c.slug": comment["slug"]}],
         )
 
     def _page_of(self, discussed: DiscussedNode, slug: str) -> int:
-        found = self._db[PAGES].find_one(queries.PAGE_OF(**discussed.epoch_key, slug=slug), {"page": 1})
+        found = queries.PAGE_OF.find_one(self._db, **discussed.epoch_key, slug=slug, projection={"page": 1})
         if found is None:
             raise Stale("the comment has changed")
         return int(found["page"])

@@ -12,10 +12,11 @@ from squinney import checks
 from squinney.content.comments import conversion, queries
 from squinney.content.comments.comments import ERASED, Comments
 from squinney.content.comments.discussions import public
-from squinney.content.comments.documents import COMMENTS, FLAGS, PAGES, Comment
+from squinney.content.comments.documents import COMMENTS, FLAGS, PAGES
+from squinney.content.documents import Comment
 from squinney.content.errors import UnknownComment, UnknownNode
 from squinney.content.nodes import queries as node_queries
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 
@@ -24,7 +25,10 @@ Leftover = tuple[str, Document]
 
 
 class People:
-    """Requests of a person about their own data."""
+    """Requests of a person about their own data, in the discussions of all subjects.
+
+    `comments` must not be limited to nodes.
+    """
 
     def __init__(self, db: Db, comments: Comments) -> None:
         self._db = pinned(db)
@@ -53,11 +57,12 @@ class People:
     def _all(self, author_id: str) -> Iterator[tuple[Document, Leftover | None]]:
         """Yield each comment; for a leftover of a conversion, also its collection and filter."""
         yield from self._with_leftovers(COMMENTS, "slug", queries.BY_AUTHOR.find(self._db, author_id=author_id))
-        nodes = queries.EMBEDDED_BY.find(self._db, author_id=author_id, projection={"metadata.comments": 1})
-        for node in nodes.batch_size(BATCH):
-            for comment in node["metadata"]["comments"]:
-                if comment["author"]["_id"] == author_id:
-                    yield comment, None
+        for query in (queries.EMBEDDED_BY, queries.EMBEDDED_IN_SUBJECTS_BY):
+            subjects = query.find(self._db, author_id=author_id, projection={"metadata.comments": 1})
+            for subject in subjects.batch_size(BATCH):
+                for comment in subject["metadata"]["comments"]:
+                    if comment["author"]["_id"] == author_id:
+                        yield comment, None
         pages = queries.PAGED_BY.find(self._db, author_id=author_id)
         for stored, leftover in self._with_leftovers(PAGES, "page", pages):
             for comment in stored["comments"]:
@@ -105,8 +110,10 @@ class People:
         """
         erasures = [
             (node_queries.WRITTEN_BY, {"metadata.author": ERASED}),
+            # guard, 2 lines: erasing a person removes the name from revisions
             (node_queries.VERSIONS_WRITTEN_BY, {"metadata.author": ERASED}),
             (node_queries.SAVED_BY, {"author": ERASED}),
+            # guard: erasing a person removes the name from decisions
             (queries.DECIDED_BY, {"decided_by": ""}),
         ]
         changes = [

@@ -8,11 +8,12 @@ from typing import Any
 
 from squinney.content.comments import queries
 from squinney.content.comments.discussions import DiscussedNode, Order, node_step, post_once, public, reply_refused
-from squinney.content.comments.documents import COMMENTS, Comment
+from squinney.content.comments.documents import COMMENTS
+from squinney.content.documents import Comment
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cursor_keys, page_from
-from squinney.transactions import Key, Stale, Step, Transactions
+from squinney.transactions import Key, Plan, Stale, Step, Transactions
 
 Refused = Callable[[Document | None], SquinneyError]
 
@@ -33,8 +34,8 @@ class Separate:
         return page_from(list(found), query.sort, limit=limit).map(public)
 
     def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
-        found = self._db[COMMENTS].find_one(queries.COMMENT(**discussed.epoch_key, slug=slug))
-        return public(found) if found else None
+        comment = queries.COMMENT.find_one(self._db, **discussed.epoch_key, slug=slug)
+        return public(comment) if comment else None
 
     def thread(self, discussed: DiscussedNode, comment: Comment, limit: int) -> list[Comment]:
         """Return a comment and the replies below it with one query, over a range of the index on `full_slug`."""
@@ -43,29 +44,45 @@ class Separate:
         found = queries.THREADED.find(self._db, **discussed.epoch_key, bounds=thread, limit=limit)
         return [public(comment) for comment in found]
 
-    def post(self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: Key | None) -> Comment:
+    def post(
+        self,
+        discussed: DiscussedNode,
+        comment: Comment,
+        parent: Comment | None,
+        key: Key | None,
+        also: Sequence[Step] = (),
+    ) -> Comment:
         """Add a comment: one transaction checks the node, inserts the comment and counts the reply in its parent."""
         stored = {**comment, "epoch": discussed.discussion["epoch"]}
         steps = [node_step(discussed, 1), _step(comment, lambda _: Stale("the slug is taken"), insert=stored)]
         if parent:
-            steps.append(_step(parent, reply_refused, guard={"deleted": None}, give={"$inc": {"num_replies": 1}}))
-        return post_once(self._transactions, steps, comment, key)
+            steps.append(_step(parent, reply_refused, guard={"deleted": None}, update={"$inc": {"num_replies": 1}}))
+        return post_once(self._transactions, Plan(steps).also(also), comment, key)
 
-    def change(self, discussed: DiscussedNode, comment: Comment, fields: Document, *, counted: int = 0) -> None:
+    def change(
+        self,
+        discussed: DiscussedNode,
+        comment: Comment,
+        fields: Document,
+        *,
+        counted: int = 0,
+        also: Sequence[Step] = (),
+    ) -> None:
         """Change a comment: one transaction checks the node and updates the comment, whose version must match."""
         update = {"$set": fields, "$inc": {"version": 1}}
-        steps = [node_step(discussed, counted), _step(comment, guard={"version": comment["version"]}, give=update)]
-        self._transactions.run("change-comment", steps)
+        steps = [node_step(discussed, counted), _step(comment, guard={"version": comment["version"]}, update=update)]
+        self._transactions.run("change-comment", Plan(steps).also(also))
 
-    def remove(self, discussed: DiscussedNode, comment: Comment) -> None:
+    def remove(self, discussed: DiscussedNode, comment: Comment, *, also: Sequence[Step] = ()) -> None:
         """Remove a comment: one transaction checks the node, deletes the comment and updates its parent's count."""
+        # guard: a comment with replies is not removed
         deletion = _step(comment, guard={"version": comment["version"], "num_replies": 0}, delete=True)
         steps = [node_step(discussed, -1), deletion]
         if comment["parent_id"]:
             parent = self.get(discussed, comment["slug"].rpartition("/")[0])
             if parent:
-                steps.append(_step(parent, give={"$inc": {"num_replies": -1}}))
-        self._transactions.run("remove-comment", steps)
+                steps.append(_step(parent, update={"$inc": {"num_replies": -1}}))
+        self._transactions.run("remove-comment", Plan(steps).also(also))
 
     def all(self, discussed: DiscussedNode) -> Iterator[Comment]:
         for comment in queries.CHRONOLOGICAL.find(self._db, **discussed.epoch_key, bounds={}):

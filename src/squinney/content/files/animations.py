@@ -11,9 +11,9 @@ from PIL import Image
 from squinney.content.errors import BadMedia
 
 FORMATS = ("GIF", "WEBP", "PNG")
-MOST_FRAMES = 2_000
-MOST_PIXELS = 250_000_000  # of all frames together, to bound the time of decoding
-MOST_RENDITION_PIXELS = 32_000_000  # of all frames of the rendition, which are in memory at once
+MAX_FRAMES = 2_000
+MAX_PIXELS = 250_000_000  # of all frames together, to bound the time of decoding
+MAX_RENDITION_PIXELS = 32_000_000  # of all frames of the rendition, which are in memory at once
 GIF_IMAGE, GIF_EXTENSION = 0x2C, 0x21
 
 
@@ -21,16 +21,19 @@ def frames_of(image: Image.Image, file: IO[bytes]) -> int:
     """Return the number of frames; raise `BadMedia` for a truncated GIF or for too many frames or pixels."""
     if image.format == "GIF":
         at = file.tell()
+        # guard: a truncated GIF is refused
         _require_complete_gif(file)
         file.seek(at)
     frames = int(getattr(image, "n_frames", 1)) if image.format in FORMATS else 1
+    # guard: the number of frames is limited in every format
     _require_few(frames)
-    if frames > 1 and frames * image.width * image.height > MOST_PIXELS:
+    # guard: the pixels of all frames together are limited
+    if frames > 1 and frames * image.width * image.height > MAX_PIXELS:
         what = f"{frames} frames of {image.width} x {image.height}"
         raise BadMedia(
-            f"an animation may have at most {MOST_PIXELS} pixels in all; this has {what}",
+            f"an animation may have at most {MAX_PIXELS} pixels in all; this has {what}",
             field="file",
-            limit=MOST_PIXELS,
+            limit=MAX_PIXELS,
         )
     return frames
 
@@ -38,7 +41,7 @@ def frames_of(image: Image.Image, file: IO[bytes]) -> int:
 def rendition(image: Image.Image, frames: int, side: int) -> tuple[bytes, tuple[int, int]]:
     """Return an animated WebP and its size: no side is longer than `side`, and many frames make it smaller."""
     pixels = frames * image.width * image.height
-    scale = min(1.0, side / max(image.size), math.sqrt(MOST_RENDITION_PIXELS / pixels))
+    scale = min(1.0, side / max(image.size), math.sqrt(MAX_RENDITION_PIXELS / pixels))
     size = max(1, int(image.width * scale)), max(1, int(image.height * scale))
     shown: list[Image.Image] = []
     durations: list[int] = []
@@ -79,8 +82,8 @@ def _require_complete_gif(file: IO[bytes]) -> None:
 
 
 def _require_few(frames: int) -> None:
-    if frames > MOST_FRAMES:
-        raise BadMedia(f"an animation may have at most {MOST_FRAMES} frames", field="file", limit=MOST_FRAMES)
+    if frames > MAX_FRAMES:
+        raise BadMedia(f"an animation may have at most {MAX_FRAMES} frames", field="file", limit=MAX_FRAMES)
 
 
 def _colour_table_bytes(body: bytes, at: int) -> int:

@@ -13,7 +13,7 @@ from bson.int64 import Int64
 from pymongo.write_concern import WriteConcern
 
 from squinney.content.files.documents import CHUNKS, FILES
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.schema import Db, Document
 
 CHUNK_BYTES = 1020 * 1024

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TypedDict
 
+from squinney.content.removals import REMOVALS
 from squinney.mongo.schema import Collection, Index
 
 ASSETS = "content.assets"
 FILES = "content.assets.files"
 CHUNKS = "content.assets.chunks"
 UPLOADS = "content.uploads"
-REMOVALS = "content.removals"
 
 
 class Upload(TypedDict):
@@ -36,9 +36,9 @@ FILE_COLLECTIONS = [
         shard_key={"files_id": 1, "n": 1},
     ),
     Collection(
-        UPLOADS, indexes=[Index([("seen", 1)], why="stalled uploads, for the sweep")], shard_key={"_id": "hashed"}
+        UPLOADS, indexes=[Index([("seen", 1)], why="stalled uploads, for the jobs")], shard_key={"_id": "hashed"}
     ),
     Collection(
-        REMOVALS, indexes=[Index([("due_at", 1)], why="due removals, for the sweep")], shard_key={"_id": "hashed"}
+        REMOVALS, indexes=[Index([("due_at", 1)], why="due removals, for the jobs")], shard_key={"_id": "hashed"}
     ),
 ]

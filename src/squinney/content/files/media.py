@@ -28,8 +28,8 @@ BRANDS = {
     b"crx ": "image/x-canon-cr3",
 }
 KINDS = {"photo": "image/", "video": "video/"}
-MOST_PIXELS = 50_000_000
-MOST_BYTES = {"photo": 50 * 2**20, "video": 20 * 2**30}
+MAX_PIXELS = 50_000_000
+MAX_BYTES = {"photo": 50 * 2**20, "video": 20 * 2**30}
 WEB_SIDE = 1_600
 
 
@@ -49,6 +49,7 @@ def content_type(head: bytes, kind: str) -> str:
     """Return the content type that the first bytes show, or raise `BadMedia` if this kind of node may not have it."""
     found = next((type_ for mark, at, type_ in SIGNATURES if head[at : at + len(mark)] == mark), None)
     if found == "video/mp4":  # a family of formats, distinguished by the brand after the signature
+        # guard: the MP4 brand tells videos from other formats
         found = BRANDS.get(head[8:12], found)
     accepted = sorted({type_ for _, _, type_ in SIGNATURES if type_.startswith(KINDS[kind])})
     if found not in accepted:
@@ -61,6 +62,7 @@ def picture(file: IO[bytes]) -> Picture:
     """Decode the whole image and make its rendition; raise `BadMedia` if it is broken, truncated or too large."""
     try:  # imported here, because nodes and comments work without Pillow
         from squinney.content.files import pictures
+    # guard: a missing image library names the extra to install
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("photos need Pillow: pip install 'squinney[content]'", name=error.name) from error
     return pictures.picture(file)

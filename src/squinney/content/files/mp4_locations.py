@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from squinney.content.errors import BadMedia
 from squinney.content.files.video_blanker import ENDLESS, VideoBlanker
 
-MOST_INDEX_BYTES = 64 << 20
+MAX_INDEX_BYTES = 64 << 20
 METADATA_IN_TRACKS = {b"udta", b"meta"}
 METADATA = METADATA_IN_TRACKS | {b"uuid"}
 INDEX = b"moov"
@@ -32,11 +32,12 @@ class Mp4Blanker(VideoBlanker):
             return False
         kind = bytes(self._pending[4:8])
         if kind == INDEX:
-            if (len(self._pending) if size == ENDLESS else size) > MOST_INDEX_BYTES:
-                message = f"the video's index may have at most {MOST_INDEX_BYTES} bytes"
-                raise BadMedia(message, field="file", limit=MOST_INDEX_BYTES)
+            if (len(self._pending) if size == ENDLESS else size) > MAX_INDEX_BYTES:
+                message = f"the video's index may have at most {MAX_INDEX_BYTES} bytes"
+                raise BadMedia(message, field="file", limit=MAX_INDEX_BYTES)
             if len(self._pending) < size:
                 return False
+            # guard: an MP4's metadata is blanked
             _blank_metadata(self._pending, header, size, METADATA)
         self._is_blank = kind in METADATA
         if self._is_blank:
@@ -72,6 +73,7 @@ def _boxes(body: bytearray, at: int, end: int) -> Iterator[tuple[bytes, int, int
 def _blank_metadata(body: bytearray, at: int, end: int, kinds: set[bytes]) -> None:
     """Blank the metadata tracks, and the boxes of these kinds, among the boxes from `at` to `end`."""
     for kind, start, inner, after in _boxes(body, at, end):
+        # guard: an MP4's metadata tracks are blanked
         if kind in kinds or (kind == b"trak" and _handler(body, inner, after) == b"meta"):
             body[start + 4 : start + 8] = b"free"
             body[inner:after] = bytes(after - inner)

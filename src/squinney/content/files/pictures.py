@@ -24,16 +24,18 @@ def picture(file: IO[bytes]) -> Picture:
     """See `media.picture`."""
     try:
         with _DECODERS, Image.open(file, formats=FORMATS) as image:
-            if image.width * image.height > media.MOST_PIXELS:
+            if image.width * image.height > media.MAX_PIXELS:
                 raise _too_large(f"{image.width} x {image.height}")
             frames = animations.frames_of(image, file)
+            # guard: an animation keeps its frames
             return _animation(image, frames) if frames > 1 else _still(image)
     except Image.DecompressionBombError:
         raise _too_large("more") from None
     except (BadMedia, PyMongoError):
         raise
     except Exception as error:  # decoders raise nearly any exception for a broken image
-        raise BadMedia(f"the image is broken or truncated: {error}"[:300], field="file") from error
+        # The decoder's message is for programmers: it may show an object with its address in memory.
+        raise BadMedia("the image is broken or truncated", field="file") from error
 
 
 def _animation(image: Image.Image, frames: int) -> Picture:
@@ -55,7 +57,7 @@ def _still(image: Image.Image) -> Picture:
 
 def _too_large(found: str) -> BadMedia:
     return BadMedia(
-        f"an image may have at most {media.MOST_PIXELS} pixels; this has {found}", field="file", limit=media.MOST_PIXELS
+        f"an image may have at most {media.MAX_PIXELS} pixels; this has {found}", field="file", limit=media.MAX_PIXELS
     )
 
 
@@ -77,6 +79,7 @@ def _reduced(image: Image.Image, mode: str) -> Image.Image:
     A large image is converted in strips, because converting it whole would need three times its memory.
     """
     factor = max(image.size) // (2 * media.WEB_SIDE)
+    # guard: a large picture is converted in strips
     if factor < 2:
         return _converted(image, mode)
     small = Image.new(mode, (-(-image.width // factor), -(-image.height // factor)))

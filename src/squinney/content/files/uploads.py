@@ -1,6 +1,6 @@
 """Uploads: files in the GridFS bucket, each with an upload record until a node shows the file.
 
-The record is written first and deleted last, so every file without a node has one. `sweep-uploads` deletes the record
+The record is written first and deleted last, so every file without a node has one. `give-up-uploads` deletes the record
 of an upload that was silent for five minutes, and an upload without its record cannot finish.
 """
 
@@ -24,8 +24,9 @@ from squinney.content.files.queries import CHUNKS_OF
 from squinney.content.files.video_blanker import VideoBlanker
 from squinney.content.files.webm_locations import WebmBlanker
 from squinney.errors import Invalid
-from squinney.mongo.connect import operation, server_now
+from squinney.mongo.deadlines import operation
 from squinney.mongo.schema import Db, Document
+from squinney.mongo.server_time import server_now
 from squinney.patterns.ids import new_id
 from squinney.transactions import Step
 
@@ -71,13 +72,13 @@ class Receiver:
         """
         head = _read_head(stream)
         type_ = media.content_type(head, kind)
-        stored, received, digest = self._store(stream, head, type_, media.MOST_BYTES[kind], sha256 is not None)
+        stored, received, digest = self._store(stream, head, type_, media.MAX_BYTES[kind], sha256 is not None)
         _require_announced(stored, received, length, sha256)
         self._require_all_chunks(self.file_id, stored)
         detail = {"file_id": self.file_id, "content_type": type_, "length": stored, "sha256": digest}
         return {**detail, **(self._picture() if kind == "photo" else {"width": None, "height": None, "web": None})}
 
-    def _store(self, stream: Stream, head: bytes, type_: str, most: int, announced: bool) -> tuple[int, str, str]:
+    def _store(self, stream: Stream, head: bytes, type_: str, max_bytes: int, announced: bool) -> tuple[int, str, str]:
         """Store the stream; return its length, the digest of the received bytes, and the digest of the stored bytes.
 
         The digests differ for a video, whose metadata is blanked. For a video, the first is computed only if a digest
@@ -90,8 +91,8 @@ class Receiver:
             piece = head
             while piece:
                 length += len(piece)
-                if length > most:
-                    raise BadMedia(f"the file is larger than {most} bytes", field="file", limit=most)
+                if length > max_bytes:
+                    raise BadMedia(f"the file is larger than {max_bytes} bytes", field="file", limit=max_bytes)
                 if received:
                     received.update(piece)
                 writer.write(blanker.feed(piece) if blanker else piece)
@@ -126,7 +127,7 @@ class Receiver:
         return {"width": found.width, "height": found.height, "web": web}
 
     def _heartbeat(self, *, now: bool = False) -> None:
-        """Update the record's `seen` every 30 seconds, or `now`; raise `UploadLost` if the sweep has deleted it."""
+        """Update the record's `seen` every 30 seconds, or `now`; raise `UploadLost` if the job has deleted it."""
         if not now and time.monotonic() - self._seen < HEARTBEAT_SECONDS:
             return
         self._seen = time.monotonic()
@@ -156,7 +157,7 @@ class Receiver:
                 FILES,
                 file_id,
                 guard={"metadata.locked": self.upload_id},
-                give={"$unset": {"metadata.locked": ""}},
+                update={"$unset": {"metadata.locked": ""}},
                 refused=lambda _: _given_up(),
             )
             for file_id in files
@@ -164,7 +165,7 @@ class Receiver:
         return [Step(UPLOADS, self.upload_id, delete=True, refused=lambda _: _given_up()), *unlocked]
 
     def give_up(self) -> None:
-        """Delete the files, then the record. Without a record, do nothing: then the sweep deletes the files."""
+        """Delete the files, then the record. Without a record, do nothing: then the job deletes the files."""
         with operation(60):
             if self._db[UPLOADS].find_one({"_id": self.upload_id}, {"_id": 1}) is None:
                 return

@@ -12,15 +12,15 @@ from squinney.content.files.video_blanker import ENDLESS, VideoBlanker
 TAGS, ATTACHMENTS = b"\x12\x54\xc3\x67", b"\x19\x41\xa4\x69"
 SEGMENT = b"\x18\x53\x80\x67"  # the element around everything but the file's header
 VOID = b"\xec"
-LONGEST_ID, LONGEST_SIZE = 4, 8
+MAX_ID_LENGTH, MAX_SIZE = 4, 8
 
 
 class WebmBlanker(VideoBlanker):
     """Blanks the tags and attached files of a WebM video."""
 
     def _begin_part(self, done: bytearray) -> bool:
-        id_bytes = _length(self._pending, 0, LONGEST_ID) or 0
-        size_bytes = _length(self._pending, id_bytes, LONGEST_SIZE) if id_bytes else 0
+        id_bytes = _length(self._pending, 0, MAX_ID_LENGTH) or 0
+        size_bytes = _length(self._pending, id_bytes, MAX_SIZE) if id_bytes else 0
         head = id_bytes + (size_bytes or 0)
         if size_bytes is None or len(self._pending) < head:
             return False
@@ -29,6 +29,7 @@ class WebmBlanker(VideoBlanker):
             return True
         kind = bytes(self._pending[:id_bytes])
         size = _number(self._pending[id_bytes:head])
+        # guard: a WebM's tags are blanked
         self._is_blank = kind in (TAGS, ATTACHMENTS)
         if self._is_blank and size is None:
             raise BadMedia("the video has tags or attached files of unknown size", field="file")
@@ -56,6 +57,6 @@ def _number(data: bytearray) -> int | None:
 
 def _void(head: int, size: int) -> bytes:
     """Return the first `head` bytes of a `Void` element: its id of one byte, a size, and some of its zeros."""
-    size_bytes = min(LONGEST_SIZE, head - len(VOID))
+    size_bytes = min(MAX_SIZE, head - len(VOID))
     spare = head - len(VOID) - size_bytes
     return VOID + ((1 << 7 * size_bytes) | (size + spare)).to_bytes(size_bytes, "big") + bytes(spare)

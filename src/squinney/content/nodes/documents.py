@@ -5,18 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NotRequired, TypedDict
 
-from squinney.content.comments.documents import Comment, Discussion
-from squinney.content.documents import Author
+from squinney.content.documents import Author, Comment, Discussion
 from squinney.mongo.schema import Collection, Index
-from squinney.transactions import PROTOCOL_FIELDS
+from squinney.transactions import CHECKS_FIELD
 
 NODES = "content.nodes"
 REVISIONS = "content.revisions"
 
-MOST_DEPTH = 20
-MOST_TEXT = 500_000
-MOST_TAGS = 50
-WITHOUT_COMMENTS = {"metadata.comments": 0, **dict.fromkeys(PROTOCOL_FIELDS, 0)}
+MAX_DEPTH = 20
+MAX_TAGS = 50
+WITHOUT_COMMENTS = {"metadata.comments": 0, CHECKS_FIELD: 0}
 
 
 class Access(TypedDict):
@@ -45,6 +43,7 @@ class Metadata(TypedDict):
     num_comments: int
     num_comment_pages: int
     access: NotRequired[Access]
+    kept_for: NotRequired[str]  # the system that decides who may see this node; see `Viewer.may`
     discussion: NotRequired[Discussion]
     comments: NotRequired[list[Comment]]
 

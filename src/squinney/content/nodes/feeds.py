@@ -11,7 +11,7 @@ from email.utils import format_datetime
 from typing import cast
 from xml.etree import ElementTree
 
-from squinney.content.nodes import render
+from squinney.content.markup import render
 from squinney.content.nodes.documents import Node
 from squinney.mongo.schema import Document
 
@@ -27,13 +27,15 @@ ElementTree.register_namespace("dc", DUBLIN_CORE.strip("{}"))
 class Feed:
     """The content of a feed: its title, the URL of its page, its own URL, and the entries, each with its URL.
 
-    `asset_url` returns the URL of a photo's or video's bytes. `offload` renders long texts (see `render.markdown`).
+    `identity` is the same whatever address the feed was read at. `asset_url` returns the URL of a photo's or video's
+    bytes. `offload` renders long texts (see `render.markdown`).
     """
 
     title: str
     page_url: str
     feed_url: str
     entries: Sequence[tuple[Node, str]]
+    identity: str
     asset_url: Callable[[Node], str] = lambda node: f"urn:squinney:node:{node['_id']}"
     offload: render.Offload | None = None
 
@@ -77,7 +79,7 @@ def atom(feed: Feed) -> bytes:
     """Return the feed as Atom (RFC 4287)."""
     root = ElementTree.Element(f"{ATOM}feed")
     _add(root, f"{ATOM}title", feed.title)
-    _add(root, f"{ATOM}id", feed.feed_url)
+    _add(root, f"{ATOM}id", feed.identity)
     _add(root, f"{ATOM}updated", _iso(feed.updated))
     _add(root, f"{ATOM}link", href=feed.feed_url, rel="self", type="application/atom+xml")
     _add(root, f"{ATOM}link", href=feed.page_url, rel="alternate", type="text/html")
@@ -112,6 +114,7 @@ def _to_bytes(root: ElementTree.Element) -> bytes:
 def _html(feed: Feed, node: Node, url: str) -> str:
     """Return an entry's picture or link to its video, then its text, with absolute links for use on other sites."""
     text = node["metadata"]["detail"].get("text", "")
+    # guard: a feed's entry has its photo
     return _picture(feed, node) + render.markdown(text, base_url=url, offload=feed.offload)
 
 
@@ -144,6 +147,7 @@ def _last_changed(node: Node) -> datetime:
 
 def _iso(at: datetime) -> str:
     utc = at.astimezone(UTC)
+    # guard: a year in a feed has four digits
     return f"{utc.year:04}-{utc:%m-%dT%H:%M:%SZ}"  # %Y writes a year below 1000 with fewer than four digits
 
 

@@ -10,7 +10,7 @@ from difflib import Match, SequenceMatcher
 
 from squinney.errors import Invalid
 
-MOST_PAIRS = 100_000
+MAX_PAIRS = 100_000
 OURS, BETWEEN, THEIRS = "<<<<<<< yours", "=======", ">>>>>>> theirs"
 
 
@@ -105,9 +105,9 @@ def _matching(one: list[str], other: list[str]) -> list[Match]:
     head = next((at for at in range(most) if one[at] != other[at]), most)
     tail = next((at for at in range(most - head) if one[-1 - at] != other[-1 - at]), most - head)
     middle = _matching_middle(one[head : len(one) - tail], other[head : len(other) - tail])
-    found = [Match(0, 0, head), *(Match(same.a + head, same.b + head, same.size) for same in middle)]
-    found.append(Match(len(one) - tail, len(other) - tail, tail))
-    return [*(same for same in found if same.size), Match(len(one), len(other), 0)]
+    matches = [Match(0, 0, head), *(Match(same.a + head, same.b + head, same.size) for same in middle)]
+    matches.append(Match(len(one) - tail, len(other) - tail, tail))
+    return [*(same for same in matches if same.size), Match(len(one), len(other), 0)]
 
 
 def _matching_middle(one: list[str], other: list[str]) -> Iterator[Match]:
@@ -119,7 +119,7 @@ def _matching_middle(one: list[str], other: list[str]) -> Iterator[Match]:
     begin_one = begin_other = 0
     for at, to in [*_anchors(one, other), (len(one), len(other))]:
         gap = one[begin_one:at], other[begin_other:to]
-        if 0 < len(gap[0]) * len(gap[1]) <= MOST_PAIRS:
+        if 0 < len(gap[0]) * len(gap[1]) <= MAX_PAIRS:
             for same in SequenceMatcher(None, *gap, autojunk=False).get_matching_blocks()[:-1]:
                 yield Match(begin_one + same.a, begin_other + same.b, same.size)
         if at < len(one):
@@ -129,7 +129,7 @@ def _matching_middle(one: list[str], other: list[str]) -> Iterator[Match]:
 
 def _anchors(one: list[str], other: list[str]) -> list[tuple[int, int]]:
     """Return the positions of lines that occur once in each text, as many as are in the same order in both."""
-    if len(one) * len(other) <= MOST_PAIRS:  # short enough to compare all lines
+    if len(one) * len(other) <= MAX_PAIRS:  # short enough to compare all lines
         return []
     times_in_one, times_in_other = Counter(one), Counter(other)
     where = {line: at for at, line in enumerate(other) if times_in_other[line] == 1}

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 from squinney.content.nodes.documents import NODES, REVISIONS
 from squinney.mongo.queries import Query, declared
-from squinney.transactions import visible
 
 _SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -14,7 +13,7 @@ _SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 NODE = Query(
     "content.node",
     NODES,
-    where=lambda node_id: visible({"_id": node_id}),
+    where=lambda node_id: {"_id": node_id},
     example={"node_id": "n"},
     routing="broadcast",
     reason="only the id is known, and nodes are sharded by parent and slug",
@@ -22,7 +21,7 @@ NODE = Query(
 NODES_BY_ID = Query(
     "content.nodes-by-id",
     NODES,
-    where=lambda node_ids: visible({"_id": {"$in": node_ids}}),
+    where=lambda node_ids: {"_id": {"$in": node_ids}},
     example={"node_ids": ["a", "b"]},
     routing="broadcast",
     reason="inherited access is looked up by the parents' ids",
@@ -30,35 +29,46 @@ NODES_BY_ID = Query(
 CHILD = Query(
     "content.child",
     NODES,
-    where=lambda parent_id, slug: visible({"metadata.parent_id": parent_id, "metadata.slug": slug}),
+    where=lambda parent_id, slug: {"metadata.parent_id": parent_id, "metadata.slug": slug},
     example={"parent_id": "p", "slug": "s"},
 )
 CHILDREN = Query(
     "content.children",
     NODES,
-    where=lambda parent_id: visible({"metadata.parent_id": parent_id}),
+    where=lambda parent_id: {"metadata.parent_id": parent_id},
     example={"parent_id": "p"},
     sort=[("metadata.slug", 1)],
+)
+NOT_KEPT = Query(
+    "content.not-kept",
+    NODES,
+    where=lambda folder_id: {
+        "$or": [{"_id": folder_id}, {"metadata.parent_id": folder_id}],
+        "metadata.kept_for": None,
+    },
+    example={"folder_id": "p"},
+    routing="broadcast",
+    reason="the folder is sharded by its own parent",
 )
 FOLDERS = Query(
     "content.folders",
     NODES,
-    where=lambda parent_ids: visible({"metadata.parent_id": {"$in": parent_ids}, "metadata.num_children": {"$gt": 0}}),
+    where=lambda parent_ids: {"metadata.parent_id": {"$in": parent_ids}, "metadata.num_children": {"$gt": 0}},
     example={"parent_ids": ["a", "b"]},
-    routing="broadcast",
-    reason="a move measures the depth of the tree below the node, across many parents",
+    routing="few",
+    reason="a move measures the depth of the tree below the node: those of the parents given",
 )
 RECENT = Query(
     "content.recent",
     NODES,
-    where=lambda parent_id, now: visible({"metadata.parent_id": parent_id, "metadata.published": {"$lte": now}}),
+    where=lambda parent_id, now: {"metadata.parent_id": parent_id, "metadata.published": {"$lte": now}},
     example={"parent_id": "p", "now": _SOME_TIME},
     sort=[("metadata.published", -1), ("_id", -1)],
 )
 TAGGED = Query(
     "content.tagged",
     NODES,
-    where=lambda tag, now: visible({"metadata.tags": tag, "metadata.published": {"$lte": now}}),
+    where=lambda tag, now: {"metadata.tags": tag, "metadata.published": {"$lte": now}},
     example={"tag": "t", "now": _SOME_TIME},
     sort=[("metadata.published", -1), ("_id", -1)],
     routing="broadcast",
@@ -67,12 +77,10 @@ TAGGED = Query(
 UNPUBLISHED = Query(
     "content.unpublished",
     NODES,
-    where=lambda parent_id, now: visible(
-        {
-            "metadata.parent_id": parent_id,
-            "$or": [{"metadata.published": None}, {"metadata.published": {"$gt": now}}],
-        }
-    ),
+    where=lambda parent_id, now: {
+        "metadata.parent_id": parent_id,
+        "metadata.published": {"$not": {"$lte": now}},  # with an `$or`, the server may sort in memory
+    },
     example={"parent_id": "p", "now": _SOME_TIME},
     sort=[("metadata.published", -1), ("_id", -1)],
 )
@@ -82,34 +90,34 @@ SHOWN_FILE = Query(
     where=lambda file_id: {"metadata.detail.file_id": file_id},
     example={"file_id": "f"},
     routing="broadcast",
-    reason="the sweep checks whether any node still shows the file",
+    reason="the job checks whether any node still shows the file",
 )
 
 
 REVISION = Query(
     "content.revision",
     REVISIONS,
-    where=lambda node_id, nonce: visible({"node_id": node_id, "nonce": nonce}),
+    where=lambda node_id, nonce: {"node_id": node_id, "nonce": nonce},
     example={"node_id": "n", "nonce": "x"},
 )
 HISTORY = Query(
     "content.history",
     REVISIONS,
-    where=lambda node_id: visible({"node_id": node_id}),
+    where=lambda node_id: {"node_id": node_id},
     example={"node_id": "n"},
     sort=[("version", -1)],
 )
 SAVED_SINCE = Query(
     "content.saved-since",
     REVISIONS,
-    where=lambda node_id, version: visible({"node_id": node_id, "version": {"$gt": version}}),
+    where=lambda node_id, version: {"node_id": node_id, "version": {"$gt": version}},
     example={"node_id": "n", "version": 1},
     sort=[("version", -1)],
 )
 FORMERLY_AT = Query(
     "content.formerly-at",
     REVISIONS,
-    where=lambda parent_id, slug: visible({"metadata.parent_id": parent_id, "metadata.slug": slug}),
+    where=lambda parent_id, slug: {"metadata.parent_id": parent_id, "metadata.slug": slug},
     example={"parent_id": "p", "slug": "s"},
     sort=[("at", -1)],
     routing="broadcast",

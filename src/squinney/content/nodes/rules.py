@@ -9,12 +9,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from squinney import checks
-from squinney.content import markup
-from squinney.content.documents import Author
-from squinney.content.errors import NotEmpty, SlugTaken
-from squinney.content.files.rules import old_file_step, removal_step
-from squinney.content.nodes.documents import MOST_TAGS, MOST_TEXT, NODES, REVISIONS, Node, Revision
-from squinney.errors import Invalid, SquinneyError
+from squinney.content.documents import MAX_TEXT_LENGTH, Author
+from squinney.content.errors import NotEmpty
+from squinney.content.markup import limits
+from squinney.content.nodes.documents import MAX_TAGS, NODES, REVISIONS, Node, Revision
+from squinney.content.removals import old_file_step, removal_step
+from squinney.errors import Invalid, SlugTaken, SquinneyError
 from squinney.mongo.schema import Document
 from squinney.patterns.ids import new_id
 from squinney.patterns.nonces import new_nonce
@@ -67,12 +67,12 @@ def checked_type(type_: Any) -> str:
 def checked_slug(slug: Any) -> str:
     """Return the slug, or raise `Invalid` if it is not an allowed one."""
     like = "lowercase letters and digits, with dots, dashes or underscores between them"
-    return checks.text(slug, "slug", least=1, most=150, pattern=SLUG, like=like)
+    return checks.text(slug, "slug", min_length=1, max_length=150, pattern=SLUG, like=like)
 
 
 def checked_title(title: Any) -> str:
     """Return the title, stripped, or raise `Invalid`: a title is one line of 1 to 300 characters."""
-    return checks.text(title, "title", least=1, most=300, pattern=r"[^\r\n]*\S[^\r\n]*").strip()
+    return checks.text(title, "title", min_length=1, max_length=300, pattern=r"[^\r\n]*\S[^\r\n]*").strip()
 
 
 def checked_author(author: Any, field: str = "author") -> Author:
@@ -81,7 +81,7 @@ def checked_author(author: Any, field: str = "author") -> Author:
         raise Invalid(f"{field} must have _id and name", field=field)
     return {
         "_id": checks.identifier(author["_id"], f"{field}._id"),
-        "name": checks.text(author["name"], f"{field}.name", least=1, most=100, pattern=r"[^\r\n]+"),
+        "name": checks.text(author["name"], f"{field}.name", min_length=1, max_length=100, pattern=r"[^\r\n]+"),
     }
 
 
@@ -89,10 +89,10 @@ def checked_tags(tags: Any) -> list[str]:
     """Return the tags in lowercase and without duplicates, or raise `Invalid`."""
     if isinstance(tags, str) or not isinstance(tags, Iterable):
         raise Invalid("tags must be a list", field="tags")
-    names = [checks.text(tag, "tags", most=100).strip().lower() for tag in tags]
-    unique = list(dict.fromkeys(checks.text(name, "tags", least=1, most=50, pattern=TAG) for name in names))
-    if len(unique) > MOST_TAGS:
-        raise Invalid(f"tags may have at most {MOST_TAGS} items", field="tags", limit=MOST_TAGS)
+    names = [checks.text(tag, "tags", max_length=100).strip().lower() for tag in tags]
+    unique = list(dict.fromkeys(checks.text(name, "tags", min_length=1, max_length=50, pattern=TAG) for name in names))
+    if len(unique) > MAX_TAGS:
+        raise Invalid(f"tags may have at most {MAX_TAGS} items", field="tags", limit=MAX_TAGS)
     return unique
 
 
@@ -107,8 +107,8 @@ def checked_detail(type_: str, detail: Any) -> Document:
         field = ".".join(["detail", *(str(part) for part in first["loc"])])
         raise Invalid(f"{field}: {first['msg']}", field=field) from None
     for name, value in model:
-        checks.text(value, f"detail.{name}", most=MOST_TEXT)
-    markup.checked(model.text, "detail.text", markup.PAGE)  # type: ignore[attr-defined]
+        checks.text(value, f"detail.{name}", max_length=MAX_TEXT_LENGTH)
+    limits.checked(model.text, "detail.text", limits.PAGE)  # type: ignore[attr-defined]
     return model.model_dump()
 
 
@@ -134,10 +134,11 @@ def new_node(
     detail: Mapping[str, Any],
     tags: Iterable[str],
     published: datetime | None,
+    kept_for: str | None = None,
 ) -> Node:
     """Return a new node that is not stored yet and has no parent, or raise `Invalid`."""
     checked_type(type_)
-    return {
+    node: Node = {
         "_id": new_id(),
         "metadata": {
             "nonce": new_nonce(),
@@ -157,6 +158,9 @@ def new_node(
             "num_comment_pages": 0,
         },
     }
+    if kept_for is not None:
+        node["metadata"]["kept_for"] = checks.text(kept_for, "kept_for", min_length=1, max_length=50)
+    return node
 
 
 def changed_tags(add: list[str], remove: list[str]) -> Document:
@@ -210,7 +214,7 @@ def children_step(parent: Node, change: int) -> Step:
         NODES,
         parent["_id"],
         route=route(parent["metadata"]),
-        give={"$inc": {"metadata.num_children": change}},
+        update={"$inc": {"metadata.num_children": change}},
         refused=lambda _: Stale("the parent was moved or removed"),
     )
 
@@ -248,8 +252,9 @@ def edit_step(before: Node, after: Node) -> Step:
         NODES,
         before["_id"],
         route=route(old),
+        # guard: an edit requires the nonce of the version it was based on
         guard={"metadata.nonce": old["nonce"]},
-        give={"$set": {f"metadata.{name}": new[name] for name in fields}},  # type: ignore[literal-required]
+        update={"$set": {f"metadata.{name}": new[name] for name in fields}},  # type: ignore[literal-required]
         refused=lambda _: Stale("the node has changed"),
     )
 
@@ -267,8 +272,9 @@ def move_step(before: Node, after: Node) -> Step:
     return Step(
         NODES,
         before["_id"],
+        # guard: a move requires the nonce of the version it was based on
         guard={"metadata.nonce": old["nonce"], **route(old)},
-        take={"$set": {f"metadata.{name}": new[name] for name in fields}},  # type: ignore[literal-required]
+        update={"$set": {f"metadata.{name}": new[name] for name in fields}},  # type: ignore[literal-required]
         refused=error_for,
     )
 
@@ -283,6 +289,7 @@ def unmoved_steps(folders: Sequence[Node], *, without: Iterable[str]) -> list[St
         Step(
             NODES,
             node["_id"],
+            # guard: folders above the new parent are not moved during a move
             guard=route(node["metadata"]),
             refused=lambda _: Stale("a folder was moved in the meantime"),
         )
@@ -292,7 +299,7 @@ def unmoved_steps(folders: Sequence[Node], *, without: Iterable[str]) -> list[St
 
 
 def remove_steps(node: Node, parent: Node | None, now: datetime) -> list[Step]:
-    """Return the steps that delete a node and schedule its history, comments and files for the sweep."""
+    """Return the steps that delete a node and schedule its history, comments and files for removal."""
 
     def error_for(found: Document | None) -> SquinneyError:
         if found is None:  # not at its old path; it may be at another
@@ -304,8 +311,10 @@ def remove_steps(node: Node, parent: Node | None, now: datetime) -> list[Step]:
         return Stale("the node has changed")
 
     guard = {
+        # guard: a node with children is not removed
         "metadata.num_children": 0,
         "metadata.nonce": node["metadata"]["nonce"],
+        # guard: a node is not removed while its discussion is frozen
         "metadata.discussion.frozen": None,
     }
     steps = [

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from squinney.content.documents import Author
 from squinney.content.nodes import queries, rules
-from squinney.content.nodes.documents import REVISIONS, Node
+from squinney.content.nodes.documents import Node
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.nonces import EditConflict, new_nonce
 from squinney.transactions import Plan, Step
@@ -41,7 +41,7 @@ def restored(earlier: Mapping[str, Any]) -> Document:
 
 def require_same_session_since(db: Db, current: Node, nonce: str, changes: Document, session: str | None) -> None:
     """Require that all saves since the nonce are of the same session, or raise `EditConflict`."""
-    base = db[REVISIONS].find_one(queries.REVISION(node_id=current["_id"], nonce=nonce))
+    base = queries.REVISION.find_one(db, node_id=current["_id"], nonce=nonce)
     if base and session is not None:
         saves = queries.SAVED_SINCE.find(db, node_id=current["_id"], version=base["version"], projection={"session": 1})
         if all(saved["session"] == session for saved in saves):

@@ -11,9 +11,9 @@ from squinney.content.errors import UnknownNode
 from squinney.content.nodes import access as access_rules
 from squinney.content.nodes import queries, rules
 from squinney.content.nodes.access import TRUSTED, Viewer
-from squinney.content.nodes.documents import MOST_DEPTH, NODES, WITHOUT_COMMENTS, Access, Node, Revision
+from squinney.content.nodes.documents import MAX_DEPTH, NODES, WITHOUT_COMMENTS, Access, Node, Revision
 from squinney.errors import Forbidden, Invalid, LimitReached
-from squinney.mongo.connect import operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db
@@ -39,7 +39,11 @@ class VisibleNodes:
 
         Raises: `UnknownNode`, `Invalid`.
         """
-        return self._readable(self._child(_id_or_none(parent), rules.checked_slug(slug)), viewer)
+        found = self._child(_id_or_none(parent), rules.checked_slug(slug))
+        try:
+            return self._readable(found, viewer)
+        except UnknownNode:  # the same message as for a missing node
+            raise _no_child(slug) from None
 
     @operation(reads_only=True)
     def by_id(self, node_id: str, *, viewer: Viewer = TRUSTED) -> Node:
@@ -55,11 +59,14 @@ class VisibleNodes:
 
         Raises: `UnknownNode`, `Invalid`.
         """
-        found: list[Node] = []
-        for slug in _slugs_of(path):
-            found.append(self._child(found[-1]["_id"] if found else None, slug))
-        *above, node = found
-        return self._require_visible(node, self._access_of(node, above), viewer)
+        nodes: list[Node] = []
+        try:
+            for slug in _slugs_of(path):
+                nodes.append(self._child(nodes[-1]["_id"] if nodes else None, slug))
+            *above, node = nodes
+            return self._require_visible(node, self._access_of(node, above), viewer)
+        except UnknownNode:  # the same message for a missing and for a hidden node, or one below it
+            raise _nothing_at(path) from None
 
     @operation(reads_only=True)
     def moved_to(self, path: str, *, viewer: Viewer = TRUSTED) -> str:
@@ -70,6 +77,13 @@ class VisibleNodes:
 
         Raises: `UnknownNode`, also if the viewer may not see the node; `Invalid`.
         """
+        try:
+            return self._path(self._readable(self._once_at(path), viewer))
+        except UnknownNode:
+            raise _nothing_at(path) from None
+
+    def _once_at(self, path: str) -> Node:
+        """Return the node that is at the path now or was there before."""
         parent_id: str | None = None
         for slug in _slugs_of(path):
             try:
@@ -77,7 +91,7 @@ class VisibleNodes:
             except UnknownNode:
                 node = self._former_child(parent_id, slug)
             parent_id = node["_id"]
-        return self._path(self._readable(node, viewer))
+        return node
 
     @operation(reads_only=True)
     def path_of(self, node: Node | str) -> str:
@@ -90,12 +104,12 @@ class VisibleNodes:
     @operation(30, reads_only=True)
     def ancestors(self, node: Node) -> list[Node]:
         """Return the nodes above this node, the parent first, without a check of access."""
-        found: list[Node] = []
+        nodes: list[Node] = []
         parent_id = node["metadata"]["parent_id"]
-        while parent_id is not None and len(found) <= MOST_DEPTH:
-            found.append(self._current(parent_id))
-            parent_id = found[-1]["metadata"]["parent_id"]
-        return found
+        while parent_id is not None and len(nodes) <= MAX_DEPTH:
+            nodes.append(self._current(parent_id))
+            parent_id = nodes[-1]["metadata"]["parent_id"]
+        return nodes
 
     def _path(self, node: Node) -> str:
         return "".join(f"/{one['metadata']['slug']}" for one in reversed([node, *self.ancestors(node)]))
@@ -104,19 +118,19 @@ class VisibleNodes:
         """Return the current node, found by parent and slug if these are known and still valid, else by id."""
         node_id = rules.id_of(node)
         if not isinstance(node, str) and "metadata" in node:
-            found = self._db[NODES].find_one({**rules.filter_of(node), "txn_stub": None}, WITHOUT_COMMENTS)
+            found = self._db[NODES].find_one(rules.filter_of(node), WITHOUT_COMMENTS)
             if found:
                 return cast(Node, found)
-        found = self._db[NODES].find_one(queries.NODE(node_id=node_id), WITHOUT_COMMENTS)
+        found = queries.NODE.find_one(self._db, node_id=node_id, projection=WITHOUT_COMMENTS)
         if found is None:
             raise _unknown(node_id)
         return cast(Node, found)
 
     def _child(self, parent_id: str | None, slug: str) -> Node:
-        found = self._db[NODES].find_one(queries.CHILD(parent_id=parent_id, slug=slug), WITHOUT_COMMENTS)
-        if found is None:
+        child = queries.CHILD.find_one(self._db, parent_id=parent_id, slug=slug, projection=WITHOUT_COMMENTS)
+        if child is None:
             raise _no_child(slug)
-        return cast(Node, found)
+        return cast(Node, child)
 
     def _former_child(self, parent_id: str | None, slug: str) -> Node:
         """Return the last node that had this parent and slug."""
@@ -132,7 +146,7 @@ class VisibleNodes:
     def readable(self, nodes: list[Node], viewer: Viewer) -> list[Node]:
         """Return those of the given nodes that the viewer may see."""
         if viewer.trusted:
-            return nodes
+            return [node for node in nodes if viewer.may("read", access_rules.NOBODY, node)]
         access = self._accesses(nodes)
         return [node for node in nodes if self._may_see(node, access[node["_id"]], viewer)]
 
@@ -164,7 +178,7 @@ class VisibleNodes:
         """
         current = self._current(node)
         if viewer.trusted:
-            return current
+            return self._require_visible(current, access_rules.NOBODY, viewer)
         access = self._access_of(current)
         if viewer.may("edit", access, current):
             return current
@@ -189,13 +203,13 @@ class VisibleNodes:
             if above:
                 self._require_visible(above, access, viewer)
             raise Forbidden("you may not create nodes here")
-        if len(folders) + 2 > MOST_DEPTH:
+        if len(folders) + 2 > MAX_DEPTH:
             raise too_deep()
         return above
 
     def _by_ids(self, node_ids: Iterable[str]) -> list[Node]:
-        found = queries.NODES_BY_ID.find(self._db, node_ids=sorted(set(node_ids)), projection=WITHOUT_COMMENTS)
-        return cast(list[Node], list(found))
+        nodes = queries.NODES_BY_ID.find(self._db, node_ids=sorted(set(node_ids)), projection=WITHOUT_COMMENTS)
+        return cast(list[Node], list(nodes))
 
     def _access_of(self, node: Node | None, above: Iterable[Node] = ()) -> Access:
         """Return the node's own or inherited access; None is the top level. Ancestors in `above` are not read again."""
@@ -205,7 +219,8 @@ class VisibleNodes:
         return access_rules.effective(self._db, nodes, above, top=self._top_access, now=self._clock())
 
     def _readable(self, node: Node, viewer: Viewer) -> Node:
-        return node if viewer.trusted else self._require_visible(node, self._access_of(node), viewer)
+        access = access_rules.NOBODY if viewer.trusted else self._access_of(node)  # which a trusted viewer needs not
+        return self._require_visible(node, access, viewer)
 
     def _require_visible(self, node: Node, access: Access, viewer: Viewer) -> Node:
         if not self._may_see(node, access, viewer):
@@ -286,13 +301,17 @@ def _id_or_none(parent: Node | str | None) -> str | None:
 
 def _slugs_of(path: str) -> list[str]:
     """Return the slugs of a path, or raise `UnknownNode` for a path that no node can have."""
-    parts = [part for part in checks.text(path, "path", most=4_000).split("/") if part]
+    parts = [part for part in checks.text(path, "path", max_length=4_000).split("/") if part]
     try:
-        if 1 <= len(parts) <= MOST_DEPTH:
+        if 1 <= len(parts) <= MAX_DEPTH:
             return [rules.checked_slug(part) for part in parts]
     except Invalid:
         pass
-    raise UnknownNode(f"there is no node at {path!r}")
+    raise _nothing_at(path)
+
+
+def _nothing_at(path: str) -> UnknownNode:
+    return UnknownNode(f"there is no node at {path!r}")
 
 
 def _unknown(node_id: str) -> UnknownNode:
@@ -305,4 +324,4 @@ def _no_child(slug: str) -> UnknownNode:
 
 def too_deep() -> LimitReached:
     """Return the error for a tree with too many levels."""
-    return LimitReached(f"nodes may be at most {MOST_DEPTH} levels deep", limit=MOST_DEPTH)
+    return LimitReached(f"nodes may be at most {MAX_DEPTH} levels deep", limit=MAX_DEPTH)

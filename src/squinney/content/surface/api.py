@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse
 
 from squinney.content import EditConflict, NotEmpty, SlugTaken, UnknownNode
 from squinney.content.files import media
-from squinney.content.nodes import render
+from squinney.content.markup import render
 from squinney.content.surface import api_assets, api_comments
 from squinney.content.surface.dependencies import NodesDep
 from squinney.content.surface.models import (
@@ -32,14 +32,14 @@ from squinney.content.surface.viewer import ViewerDep
 from squinney.errors import Forbidden, LimitReached
 from squinney.http.cursors import Cursor, Limit, SignCursor
 from squinney.http.dependencies import processes_of
-from squinney.http.problems import responses
+from squinney.http.error_responses import responses
 from squinney.http.response_models import page_of, signed_page
 from squinney.http.routes import OneThreadRoute
 from squinney.transactions import Busy
 
 # The longest text, with each character escaped in JSON.
-LONGEST_TEXT_BYTES = 8 << 20
-BODY_LIMITS = {"/api/content/assets": media.MOST_BYTES["video"], "/api/content/nodes": LONGEST_TEXT_BYTES}
+MAX_TEXT_BYTES = 8 << 20
+BODY_LIMITS = {"/api/content/assets": media.MAX_BYTES["video"], "/api/content/nodes": MAX_TEXT_BYTES}
 
 content = APIRouter(prefix="/api/content", tags=["content"], route_class=OneThreadRoute)
 router = APIRouter()

@@ -9,15 +9,15 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from squinney.content import BadMedia, EditConflict, Node, Nodes, SlugTaken, UnknownNode, UploadLost, Viewer
-from squinney.content.files.photos import Rendition
 from squinney.content.nodes import feeds
+from squinney.content.photos.photos import Rendition
 from squinney.content.surface.assets import Body, asset_response, feed_response
 from squinney.content.surface.dependencies import NodesDep, PhotosDep
 from squinney.content.surface.models import NodeModel, node_response
 from squinney.content.surface.viewer import ViewerDep
 from squinney.errors import Forbidden
 from squinney.http.dependencies import processes_of
-from squinney.http.problems import responses
+from squinney.http.error_responses import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.http.threads import UPLOADS
 
@@ -101,8 +101,9 @@ def feed_for(request: Request, nodes: Nodes, node_id: str, kind: Literal["rss", 
     feed = feeds.Feed(
         node["metadata"]["title"],
         f"{site}/site{path}",
-        str(request.url),
+        site + request.url.path,
         entries,
+        f"urn:squinney:feed:{node['_id']}",
         asset_url=lambda entry: f"{site}/site/-/asset/{entry['_id']}?v={entry['metadata']['nonce']}",
         offload=processes_of(request),
     )

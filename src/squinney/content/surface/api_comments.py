@@ -12,18 +12,19 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from squinney.content import Comment, DiscussionFull, StrategyCannot, UnknownComment, UnknownNode, Viewer
-from squinney.content.comments.documents import MOST_COMMENT, Flag, Strategy
+from squinney.content.comments.documents import MAX_COMMENT_LENGTH, Flag
+from squinney.content.documents import Strategy
 from squinney.content.surface.dependencies import CommentsDep, ModerationDep, NodesDep, PeopleDep
 from squinney.content.surface.viewer import ViewerDep, comment_html
 from squinney.errors import Forbidden
 from squinney.http.bodies import AcceptsUnchangedFields, Body, IgnoresReadOnlyFields
 from squinney.http.cursors import Cursor, Limit, SignCursor
 from squinney.http.dependencies import IdempotencyKey
-from squinney.http.problems import responses
+from squinney.http.error_responses import responses
 from squinney.http.response_models import list_of, model_of, page_of, signed_page
 from squinney.http.routes import OneThreadRoute
 from squinney.patterns.paging import Page
-from squinney.transactions import Busy, KeyReused, StillRunning
+from squinney.transactions import Busy, KeyReused
 
 router = APIRouter(prefix="/api/comments", tags=["comments"], route_class=OneThreadRoute)
 
@@ -55,7 +56,7 @@ class NewComment(IgnoresReadOnlyFields, Body):
     READ_ONLY = frozenset({"id", "node_id", "parent_id", "slug", "posted", "html", "num_replies", "edited", "deleted"})
     author_id: str = Field(min_length=1, max_length=200)
     author_name: str = Field(min_length=1, max_length=100)
-    text: str = Field(min_length=1, max_length=MOST_COMMENT)
+    text: str = Field(min_length=1, max_length=MAX_COMMENT_LENGTH)
     reply_to: str | None = Field(None, max_length=200)
 
     @model_validator(mode="before")
@@ -78,7 +79,7 @@ class NewText(AcceptsUnchangedFields, Body):
 
     READ_ONLY = frozenset({"posted", "html", "num_replies", "edited", "deleted"})
     UNCHANGEABLE = frozenset({"id", "node_id", "parent_id", "slug", "author"})
-    text: str = Field(min_length=1, max_length=MOST_COMMENT)
+    text: str = Field(min_length=1, max_length=MAX_COMMENT_LENGTH)
 
 
 class Conversion(Body):
@@ -137,7 +138,7 @@ def _require_own_name(viewer: Viewer, user_id: str) -> None:
 READ = responses(UnknownNode, UnknownComment, StrategyCannot)
 WRITE = responses(UnknownNode, UnknownComment, Forbidden, Busy)
 JUDGE = responses(UnknownNode, UnknownComment, Forbidden)
-POST = responses(UnknownNode, UnknownComment, Forbidden, StrategyCannot, DiscussionFull, KeyReused, StillRunning, Busy)
+POST = responses(UnknownNode, UnknownComment, Forbidden, StrategyCannot, DiscussionFull, KeyReused, Busy)
 
 
 @router.post("/nodes/{node_id}", status_code=201, response_model=CommentModel, responses=POST)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from datetime import UTC, datetime
-from email.utils import format_datetime
+from email.utils import format_datetime, parsedate_to_datetime
 
 import anyio.from_thread
 from fastapi import Request
 from starlette.responses import Response, StreamingResponse
 
-from squinney.content.files.photos import Asset
+from squinney.content.photos.photos import Asset
 
 RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 # Whatever an uploaded file contains, a browser may show it but runs no script in it.
@@ -71,10 +71,10 @@ def _stream(request: Request, asset: Asset, start: int, end: int, status: int, h
 
 def _range(request: Request, length: int, etag: str) -> tuple[int, int] | None:
     """Return the requested range; None is the whole file, also for several ranges or a range of another version."""
-    found = RANGE.fullmatch(request.headers.get("range", "").strip())
-    if not found or request.headers.get("if-range", etag) != etag:
+    match = RANGE.fullmatch(request.headers.get("range", "").strip())
+    if not match or request.headers.get("if-range", etag) != etag:
         return None
-    first, last = found.groups()
+    first, last = match.groups()
     if not first:
         return (max(length - int(last), 0), length) if last else None
     if last and int(last) < int(first):
@@ -90,9 +90,20 @@ def feed_response(request: Request, body: bytes, media_type: str, updated: datet
         "Last-Modified": format_datetime(updated.astimezone(UTC), usegmt=True),
         "Cache-Control": "no-cache",
     }
-    if _matches(request.headers.get("if-none-match"), etag):
+    if _matches(request.headers.get("if-none-match"), etag) or _is_unchanged(request, updated):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=media_type)
+
+
+def _is_unchanged(request: Request, updated: datetime) -> bool:
+    """Return whether the caller has a version of that time. With an ETag, only the ETag counts (RFC 9110)."""
+    since = request.headers.get("if-modified-since")
+    if since is None or "if-none-match" in request.headers:
+        return False
+    try:
+        return updated.replace(microsecond=0) <= parsedate_to_datetime(since)
+    except (TypeError, ValueError):  # no date, or one without a time zone
+        return False
 
 
 def _matches(header: str | None, etag: str) -> bool:

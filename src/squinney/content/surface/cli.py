@@ -1,4 +1,4 @@
-"""The commands `squinney content import`, `export` and `sweep`."""
+"""The commands `squinney content import`, `export` and `delete-leftovers`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
-from squinney.content import sweep_uploads
-from squinney.content.surface.folders.export import export_folder
-from squinney.content.surface.folders.importer import Importer, find_parent
-from squinney.http.commands import Json, format_counts, open_systems, print_result
+from squinney.cli.connecting import open_systems
+from squinney.cli.parameters import Json
+from squinney.cli.printing import format_counts, print_result
+from squinney.content import give_up_uploads
+from squinney.content.folders.export import export_folder
+from squinney.content.folders.importer import Importer, find_parent
 
 app = typer.Typer(help="Pages, photos and comments.", no_args_is_help=True)
 
@@ -53,8 +55,8 @@ def export(
 
 
 @app.command()
-def sweep(context: typer.Context, as_json: Json = False) -> None:
+def delete_leftovers(context: typer.Context, as_json: Json = False) -> None:
     """Delete the leftovers of stalled uploads, replaced photos and removed pages; a job does so every minute."""
     with open_systems(context) as systems:
-        counts = sweep_uploads(systems.db)
+        counts = give_up_uploads(systems.db)
     _show(counts, as_json)

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from squinney.content import Node
-from squinney.content.nodes.documents import MOST_TAGS, Metadata, Revision
+from squinney.content.nodes.documents import MAX_TAGS, Metadata, Revision
 from squinney.http.bodies import AcceptsUnchangedFields, Body, IgnoresReadOnlyFields
 from squinney.http.response_models import model_of, signed_page
 from squinney.patterns.paging import Page
 
 Id = Annotated[str, Field(min_length=1, max_length=200)]
-Tags = Annotated[list[str], Field(max_length=MOST_TAGS)]
+Tags = Annotated[list[str], Field(max_length=MAX_TAGS)]
 Nonce = Annotated[str, Field(min_length=1, max_length=64)]
 Time = Annotated[datetime, Field(strict=False)]  # not strict, because JSON has times only as strings
 Kind = Literal["basic-page", "blog-entry", "folder", "blog", "gallery", "photo", "video"]
@@ -105,7 +105,7 @@ class AccessChange(Body):
     access: AccessModel | None
 
 
-_OURS = ["num_comment_pages", "discussion", "comments"]
+_OURS = ["num_comment_pages", "discussion", "comments", "kept_for"]
 NodeModel = model_of(Metadata, model_name="Node", without=_OURS, _id=str)
 _INSIDE = ["_id", "node_id", "session", "metadata"]
 RevisionModel = model_of(Revision, without=_INSIDE, title=str, detail=dict[str, Any])

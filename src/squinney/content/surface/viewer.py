@@ -9,12 +9,12 @@ from fastapi import Depends, Header, Request
 from markupsafe import Markup
 from pydantic import AfterValidator
 
-from squinney.content import TRUSTED, Author, Viewer
-from squinney.content.nodes import render
+from squinney.content import Author, Viewer
+from squinney.content.markup import render
 from squinney.errors import Unavailable
+from squinney.http.access.permissions import signed_in
+from squinney.http.access.visitor import visitor_of
 from squinney.http.dependencies import processes_of
-from squinney.http.permissions import signed_in
-from squinney.http.visitor import visitor_of
 from squinney.roles import ROLES, may_act_as
 
 
@@ -24,8 +24,8 @@ async def api_viewer(
         Header(min_length=1, max_length=200, description="The id of a user, with whose permissions the request runs"),
     ] = None,
 ) -> Viewer:
-    """Return the viewer of an API request: the application itself, or the user on whose behalf it sends the request."""
-    return Viewer(on_behalf_of) if on_behalf_of else TRUSTED
+    """Return the viewer of an API request: an application, or the user on whose behalf it sends the request."""
+    return Viewer(on_behalf_of, trusted=on_behalf_of is None, by_api=True)
 
 
 ViewerDep = Annotated[Viewer, Depends(api_viewer)]
@@ -67,6 +67,7 @@ def _html(request: Request, render_text: Callable[..., str], text: str) -> Marku
     """
     is_busy = getattr(request.state, "rendering_is_busy", False)
     try:
+        # guard: after one refusal a request does not wait again
         return Markup(render_text(text, offload=_refuse if is_busy else processes_of(request)))  # noqa: S704
     except Unavailable:
         request.state.rendering_is_busy = True

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, cast
+from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -11,8 +14,8 @@ from starlette.responses import Response
 from squinney.content import CAPABILITIES, Comment, Comments, Node, Nodes, UnknownComment, UnknownNode, Viewer
 from squinney.content.comments.discussions import Order
 from squinney.content.files import media
-from squinney.content.files.photos import Rendition
-from squinney.content.nodes import render
+from squinney.content.markup import render
+from squinney.content.photos.photos import Rendition
 from squinney.content.surface import web_comments, web_editing
 from squinney.content.surface.api_assets import feed_for
 from squinney.content.surface.assets import asset_response
@@ -20,24 +23,49 @@ from squinney.content.surface.dependencies import CommentsDep, NodesDep, PhotosD
 from squinney.content.surface.models import MAY_CHANGE
 from squinney.content.surface.viewer import comment_html, page_html, viewer_of
 from squinney.errors import Invalid
-from squinney.http.options import MOST_FORM_BYTES
+from squinney.http.access.callers import PageRoute
 from squinney.http.pages import render as render_page
+from squinney.http.site_options import MAX_FORM_BYTES
+from squinney.http.static_files import FOR_GOOD
 from squinney.patterns.ids import new_id
-from squinney.patterns.paging import Page
+from squinney.patterns.paging import Page, all_items
 
 BODY_LIMITS = {
-    **dict.fromkeys(("/site/-/upload", "/site/-/replace"), media.MOST_BYTES["video"]),
-    **dict.fromkeys(("/site/-/new", "/site/-/edit", "/site/-/preview"), MOST_FORM_BYTES),
+    **dict.fromkeys(("/site/-/upload", "/site/-/replace"), media.MAX_BYTES["video"]),
+    **dict.fromkeys(("/site/-/new", "/site/-/edit", "/site/-/preview"), MAX_FORM_BYTES),
 }
-WRITES_NEED = "member"
 
 router = APIRouter()
-site = APIRouter(prefix="/site")
+site = APIRouter(prefix="/site", route_class=PageRoute)
 
 Version = Annotated[str, Query(max_length=200)]
 
 COMMENTS_SHOWN = 50
+# A text that begins with a picture of this site.
+LEAD = re.compile(r"!\[[^\]]*\]\((/site/-/asset/[A-Za-z0-9-]+(?:\?v=[^)\s\"]*)?)\)")
 LISTS = {"blog": "content/entries.html", "gallery": "content/gallery.html", "folder": "content/entries.html"}
+
+
+def public_pages(services: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the paths of the pages that everybody may see, those of a folder newest first."""
+    for path, _ in public_nodes(services["nodes"]):
+        yield path
+
+
+def public_nodes(nodes: Nodes) -> Iterator[tuple[str, Node]]:
+    """Yield the nodes that everybody may see with their paths, those of a folder newest first."""
+    above: list[tuple[str, Node | None]] = [("/site", None)]
+    for path, parent in above:
+        for node in _published_in(nodes, parent):
+            below = f"{path}/{node['metadata']['slug']}"
+            yield below, node
+            if node["metadata"]["type"] in LISTS:
+                above.append((below, node))
+
+
+def _published_in(nodes: Nodes, parent: Node | None) -> Iterator[Node]:
+    # guard: a sitemap lists only what everybody may see
+    return all_items(lambda at: nodes.recent(parent, cursor=at, limit=200, viewer=Viewer()))
 
 
 @site.get("", response_class=HTMLResponse)
@@ -46,7 +74,12 @@ def show_site(request: Request, nodes: NodesDep, cursor: str | None = None) -> R
     """Show the top level of the nodes."""
     viewer = viewer_of(request)
     page = nodes.children(None, cursor=cursor, viewer=viewer)
-    return render_page(request, "content/index.html", page=page, may_edit=nodes.may_edit(None, viewer))
+    lists = [node for node in page.items if node["metadata"]["type"] in LISTS]
+    leads = {**_leads(page.items), **_newest_pictures(nodes, lists, viewer)}
+    others = [node for node in page.items if node not in lists]
+    items = [(node, _summary(node)) for node in [*lists, *others]]
+    may_edit = nodes.may_edit(None, viewer)
+    return render_page(request, "content/index.html", items=items, next=page.next, may_edit=may_edit, leads=leads)
 
 
 @site.get("/-/tags/{tag}", response_class=HTMLResponse)
@@ -66,8 +99,11 @@ def show_asset(
     `v` gives each version its own URL, so that caches do not show an old one.
     """
     viewer = viewer_of(request)
-    response = asset_response(request, photos.open(node_id, rendition, viewer=viewer), cache="private, no-cache")
+    cache = FOR_GOOD if v and viewer.user_id is None else "private, no-cache"
+    response = asset_response(request, photos.open(node_id, rendition, viewer=viewer), cache=cache)
+    # guard: other sites may not embed photos of a signed-in visitor
     if viewer.user_id is None:
+        # guard: other sites may embed public photos
         response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
     return response
 
@@ -98,6 +134,8 @@ def show_node(
         node = nodes.by_path(path, viewer=viewer)
     except UnknownNode:
         return _moved(request, nodes, path, viewer)
+    if viewer.user_id is not None:  # then its path is not counted in the public charts
+        request.state.is_private = node not in nodes.readable([node], Viewer())
     context: dict[str, Any] = {
         "node": node,
         "metadata": node["metadata"],
@@ -106,14 +144,22 @@ def show_node(
         "may_edit": nodes.may_edit(node, viewer),
         "here": f"/site/{path.strip('/')}",
         "key": new_id(),
+        "products": _products_in(request, node),
     }
     if template := LISTS.get(node["metadata"]["type"]):
         page = nodes.recent(node, cursor=cursor, limit=20, viewer=viewer)
         items = [(child, _summary(child)) for child in page.items]
+        leads = _leads(page.items)
         drafts = nodes.unpublished(node, viewer=viewer).items if context["may_edit"] else []
-        return render_page(request, template, **context, items=items, next=page.next, drafts=drafts)
+        return render_page(request, template, **context, items=items, leads=leads, next=page.next, drafts=drafts)
     discussion = _discussion(request, comments, node, cursor, order, at)
     return render_page(request, "content/page.html", **context, discussion=discussion, at=at)
+
+
+def _products_in(request: Request, node: Node) -> Sequence[Any]:
+    """Return the products that a text links to, as cards. The service provides them."""
+    mentions = getattr(request.app.state, "mentions", None)
+    return mentions.products_in(node["metadata"]["detail"].get("text", "")) if mentions else ()
 
 
 def _moved(request: Request, nodes: Nodes, path: str, viewer: Viewer) -> Response:
@@ -159,6 +205,32 @@ def _comments_page(
 def _summary(node: Node) -> str:
     detail = node["metadata"]["detail"]
     return cast(str, detail.get("summary") or render.summary(detail.get("text", "")))
+
+
+def _leads(nodes: Iterable[Node]) -> dict[str, str]:
+    """Return the URL of the picture with which the text of a node begins, if it is stored on this site."""
+    found = {node["_id"]: LEAD.match(node["metadata"]["detail"].get("text", "")) for node in nodes}
+    return {node_id: lead[1] for node_id, lead in found.items() if lead}
+
+
+def _newest_pictures(nodes: Nodes, lists: Iterable[Node], viewer: Viewer) -> dict[str, str]:
+    """Return the URL of a new picture in each list, or of one that begins an entry; no two lists have the same."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for node in lists:
+        for child in nodes.recent(node, limit=5, viewer=viewer).items:
+            url = _picture_of(child)
+            if url and node["_id"] not in found and url.partition("?")[0] not in taken:
+                found[node["_id"]] = url
+                taken.add(url.partition("?")[0])
+    return found
+
+
+def _picture_of(node: Node) -> str:
+    metadata = node["metadata"]
+    if metadata["detail"].get("web"):
+        return f"/site/-/asset/{node['_id']}?v={quote(metadata['nonce'])}"
+    return _leads([node]).get(node["_id"], "")
 
 
 def _crumbs(nodes: Nodes, node: Node, viewer: Viewer) -> list[tuple[str, str]]:

@@ -14,13 +14,15 @@ from squinney.content.comments.moderation import Verdict
 from squinney.content.surface.dependencies import CommentsDep, ModerationDep, NodesDep
 from squinney.content.surface.viewer import FormText, author_of, comment_html, viewer_of
 from squinney.errors import Invalid, LimitReached, SquinneyError
+from squinney.http.access.callers import PageRoute
+from squinney.http.access.new_accounts import count_public_text
+from squinney.http.access.permissions import needs
+from squinney.http.access.visitor import visitor_of
 from squinney.http.pages import render as render_page
-from squinney.http.permissions import needs
-from squinney.http.visitor import visitor_of
 from squinney.roles import may_act_as
 from squinney.transactions import Busy, Key
 
-router = APIRouter(prefix="/site/-")
+router = APIRouter(prefix="/site/-", route_class=PageRoute)
 
 Text = Annotated[FormText, Form(max_length=1 << 20)]  # a longer text than allowed is refused later, and shown again
 Short = Annotated[str, Form(max_length=1_000)]
@@ -35,6 +37,7 @@ def post(
     node = nodes.by_id(node_id, viewer=viewer_of(request))
     author = author_of(request)
     try:
+        count_public_text(request, text)
         comment = comments.post(node, author, text, reply_to or None, key=Key(key, author["_id"]))
     except SquinneyError as error:
         return _show_form(request, nodes, node, text, {"key": key, "reply_to": reply_to}, error)
@@ -55,6 +58,7 @@ def edit(request: Request, nodes: NodesDep, comments: CommentsDep, node_id: str,
     """Change the visitor's own comment."""
     node = nodes.by_id(node_id, viewer=viewer_of(request))
     try:
+        count_public_text(request, text)
         comments.edit(node, slug, text, by=author_of(request)["_id"])
     except (Invalid, LimitReached, Busy) as error:
         return _show_form(request, nodes, node, text, {"slug": slug}, error)

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
-from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
 from squinney.content import EditConflict, Node, Nodes, Viewer
-from squinney.content.nodes import merging, render
+from squinney.content.files.uploads import Stream
+from squinney.content.folders.plan import slug_of
+from squinney.content.markup import render
+from squinney.content.nodes import merging
 from squinney.content.nodes.rules import TYPES, checked_detail, checked_tags
 from squinney.content.surface.assets import Body
 from squinney.content.surface.dependencies import NodesDep, PhotosDep
-from squinney.content.surface.folders.plan import slug_of
 from squinney.content.surface.viewer import FormText, author_of, viewer_of
-from squinney.errors import Conflict, Invalid, SquinneyError
+from squinney.errors import Conflict, Forbidden, Invalid, SquinneyError
+from squinney.http.access.callers import PageRoute
+from squinney.http.access.visitor import visitor_of
 from squinney.http.dependencies import processes_of
-from squinney.http.options import MOST_FORM_BYTES
 from squinney.http.pages import render as render_page
+from squinney.http.site_options import MAX_FORM_BYTES
 from squinney.http.threads import COMPUTING, UPLOADS
-from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
 
 
-class LongFormRoute(APIRoute):
+class LongFormRoute(PageRoute):
     """A route whose form may have the longest text; the framework's limit is 1 MiB for an escaped field."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -36,7 +39,7 @@ class LongFormRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def with_form(request: Request) -> Response:
-            request.state.form = await request.form(max_part_size=MOST_FORM_BYTES)
+            request.state.form = await request.form(max_part_size=MAX_FORM_BYTES)
             return await handle(request)
 
         return with_form
@@ -44,7 +47,7 @@ class LongFormRoute(APIRoute):
 
 router = APIRouter(prefix="/site/-", route_class=LongFormRoute)
 
-Text = Annotated[FormText, Form(max_length=MOST_FORM_BYTES)]  # a text over its own limit is refused and shown again
+Text = Annotated[FormText, Form(max_length=MAX_FORM_BYTES)]  # a text over its own limit is refused and shown again
 Short = Annotated[str, Form(max_length=1_000)]
 Tags = Annotated[str, Form(max_length=10_000)]
 OptionalText = Annotated[FormText | None, Form(max_length=10_000)]  # as `Text`
@@ -67,7 +70,8 @@ class NewForm(BaseModel):
 class EditForm(BaseModel):
     """The form of the editor. Pages have a `summary` and pictures an `alt` text; the other of the two is None.
 
-    `had` has the tags at the time when the form was opened, so that only changed tags are added and removed.
+    `had` has the tags at the time when the form was opened, so that only changed tags are added and removed. In the
+    form of a merge, `mine` is the text as it was before the merge, and `opened` the nonce at that time.
     """
 
     nonce: Short
@@ -78,6 +82,8 @@ class EditForm(BaseModel):
     alt: OptionalText = None
     tags: Tags = ""
     had: Tags = ""
+    mine: Annotated[FormText | None, Form(max_length=MAX_FORM_BYTES)] = None
+    opened: Short = ""
 
     def detail(self) -> dict[str, str]:
         """Return the fields of the node's detail."""
@@ -87,10 +93,22 @@ class EditForm(BaseModel):
 @router.get("/new", response_class=HTMLResponse)
 def show_new(request: Request, nodes: NodesDep, parent: str = "", type: str = "") -> Response:
     """Show the editor for a new node; the default type is a blog entry in a blog, and a page elsewhere."""
-    above = nodes.by_id(parent, viewer=viewer_of(request)) if parent else None
+    viewer = viewer_of(request)
+    above = nodes.by_id(parent, viewer=viewer) if parent else None
+    # guard: the editor is offered to those who may save
+    if not nodes.may_edit(above, viewer):
+        raise Forbidden("you may not write here: ask an editor")
     default = "blog-entry" if above and above["metadata"]["type"] == "blog" else "basic-page"
     typed = NewForm.model_construct(type=type or default)
-    return render_page(request, "content/new.html", above=above, typed=typed, types=TEXT_TYPES, error=None)
+    return _editor_page(request, nodes, "content/new.html", above=above, typed=typed, types=TEXT_TYPES, error=None)
+
+
+def _editor_page(request: Request, nodes: Nodes, template: str, **values: Any) -> Response:
+    """Render an editor. Pictures that are dropped into its text go to the first gallery that the visitor may edit."""
+    viewer = viewer_of(request)
+    tops = nodes.children(None, viewer=viewer).items
+    galleries = (one["_id"] for one in tops if one["metadata"]["type"] == "gallery" and nodes.may_edit(one, viewer))
+    return render_page(request, template, gallery=next(galleries, ""), **values)
 
 
 @router.post("/new", response_class=HTMLResponse)
@@ -105,7 +123,7 @@ def create(request: Request, nodes: NodesDep, typed: Annotated[NewForm, Form()])
         )  # fmt: skip
     except SquinneyError as error:
         above = nodes.by_id(parent, viewer=viewer) if parent else None
-        return render_page(request, "content/new.html", above=above, typed=typed, types=TEXT_TYPES, error=error)
+        return _editor_page(request, nodes, "content/new.html", above=above, typed=typed, types=TEXT_TYPES, error=error)
     return _redirect(nodes, node)
 
 
@@ -113,11 +131,12 @@ def create(request: Request, nodes: NodesDep, typed: Annotated[NewForm, Form()])
 def show_edit(request: Request, nodes: NodesDep, node_id: str) -> Response:
     """Show the editor for a node."""
     metadata = nodes.editable(node_id, viewer_of(request))["metadata"]
+    # guard: a picture's alt text and a page's summary can be edited
     detail = {name: metadata["detail"].get(name, "") for name in TYPES[metadata["type"]].model_fields}
     tags = ", ".join(metadata["tags"])
     fields: dict[str, Any] = {"nonce": metadata["nonce"], "title": metadata["title"], "tags": tags, "had": tags}
     typed = EditForm.model_construct(None, session=new_id(), **fields, **detail)
-    return render_page(request, "content/edit.html", node_id=node_id, typed=typed, error=None)
+    return _editor_page(request, nodes, "content/edit.html", node_id=node_id, typed=typed, error=None)
 
 
 @router.post("/edit/{node_id}", response_class=HTMLResponse)
@@ -137,28 +156,49 @@ def save(request: Request, nodes: NodesDep, node_id: str, typed: Annotated[EditF
     except EditConflict as conflict:
         return _merge(request, node_id, typed, conflict)
     except Invalid as error:
-        return render_page(request, "content/edit.html", node_id=node_id, typed=typed, error=error)
+        if typed.mine is not None and (both := nodes.conflict(node_id, typed.opened, viewer=viewer)):
+            return _show_merge(request, node_id, typed, both, error=error)
+        return _editor_page(request, nodes, "content/edit.html", node_id=node_id, typed=typed, error=error)
     return _redirect(nodes, node)
 
 
 def _merge(request: Request, node_id: str, typed: EditForm, conflict: EditConflict) -> Response:
     """Show both versions next to each other, and a form with the merged version."""
     theirs, base = conflict.theirs, conflict.base or conflict.theirs
-    texts = [version["detail"].get("text", "") for version in (base, theirs)]
-    merged = merging.merge(texts[0], typed.text, texts[1])
+    merged = merging.merge(_text(base), typed.text, _text(theirs))
     detail = {name: _newer(conflict, name, yours) for name, yours in typed.detail().items()}
     title = theirs["title"] if typed.title == base["title"] else typed.title
+    sources = {"mine": typed.text, "opened": typed.nonce, "nonce": theirs["nonce"]}
+    typed = typed.model_copy(update={**detail, "text": merged.text, "title": title, **sources})
+    return _show_merge(request, node_id, typed, conflict, conflicts=merged.conflicts)
+
+
+def _show_merge(
+    request: Request,
+    node_id: str,
+    typed: EditForm,
+    conflict: EditConflict,
+    *,
+    conflicts: int = 0,
+    error: Invalid | None = None,
+) -> Response:
+    theirs, base = conflict.theirs, conflict.base or conflict.theirs
     return render_page(
         request,
         "content/merge.html",
         status=409,
         node_id=node_id,
-        typed=typed.model_copy(update={**detail, "text": merged.text, "title": title, "nonce": theirs["nonce"]}),
+        typed=typed,
         titles=(base["title"], typed.title, theirs["title"]),
-        conflicts=merged.conflicts,
-        yours=merging.compare(texts[0], typed.text),
-        theirs=merging.compare(*texts),
+        conflicts=conflicts,
+        yours=merging.compare(_text(base), typed.mine or ""),
+        theirs=merging.compare(_text(base), _text(theirs)),
+        error=error,
     )
+
+
+def _text(version: Mapping[str, Any]) -> str:
+    return str(version["detail"].get("text", ""))
 
 
 def _newer(conflict: EditConflict, name: str, yours: str) -> str:
@@ -284,16 +324,18 @@ async def upload(
     type: Literal["photo", "video"] = "photo",
     when: Literal["now", "draft"] = "now",
 ) -> Response:
-    """Upload a file. It is the request's body, so that it can be streamed and the page can show the progress."""
+    """Upload a file. A script sends it as the request's body, which is streamed and lets the page show the progress."""
+    typed = {"title": title, "slug": slug, "alt": alt, "type": type, "when": when} | _typed(request)
 
-    def work() -> str:
+    def work() -> tuple[str, str]:
         node = photos.upload(
-            Body(request), parent, slug or (title and slug_of(title)), author=author_of(request), title=title,
-            type=type, detail={"alt": alt}, published=_time(when, ""), viewer=viewer_of(request),
+            _file(request), parent, typed["slug"] or (typed["title"] and slug_of(typed["title"])),
+            author=author_of(request), title=typed["title"], type=cast(Any, typed["type"]),
+            detail={"alt": typed["alt"]}, published=_time(typed["when"], ""), viewer=viewer_of(request),
         )  # fmt: skip
-        return f"/site{nodes.path_of(node)}"
+        return f"/site{nodes.path_of(node)}", f"/site/-/asset/{node['_id']}"
 
-    return JSONResponse({"url": await UPLOADS.run(work)}, status_code=201)
+    return _uploaded(request, await UPLOADS.run(work), 201)
 
 
 @router.post("/replace/{node_id}", response_class=JSONResponse)
@@ -302,11 +344,29 @@ async def replace(
 ) -> Response:
     """Replace the file of a photo or video."""
 
-    def work() -> str:
-        node = photos.replace(Body(request), node_id, nonce, by=author_of(request), viewer=viewer_of(request))
-        return f"/site{nodes.path_of(node)}"
+    def work() -> tuple[str, str]:
+        node = photos.replace(_file(request), node_id, nonce, by=author_of(request), viewer=viewer_of(request))
+        return f"/site{nodes.path_of(node)}", f"/site/-/asset/{node['_id']}"
 
-    return JSONResponse({"url": await UPLOADS.run(work)})
+    return _uploaded(request, await UPLOADS.run(work), 200)
+
+
+def _typed(request: Request) -> dict[str, str]:
+    """Return the fields of a form that a browser without scripts sent; none if the file is the body."""
+    return {name: value for name, value in request.state.form.items() if isinstance(value, str) and value}
+
+
+def _file(request: Request) -> Stream:
+    sent = request.state.form.get("file")
+    return sent.file if isinstance(sent, UploadFile) else Body(request)
+
+
+def _uploaded(request: Request, addresses: tuple[str, str], status: int) -> Response:
+    """Go to the page of the file, or tell a script its addresses: the page, and the file itself."""
+    url, asset = addresses
+    if "file" in request.state.form:
+        return RedirectResponse(url, status_code=303)
+    return JSONResponse({"url": url, "asset": asset}, status_code=status)
 
 
 def _redirect(nodes: Nodes, node: Node) -> Response:

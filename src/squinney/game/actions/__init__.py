@@ -1,1 +1,1 @@
-"""The actions of characters, and how each one becomes one plan of guarded steps."""
+"""What each action of a character changes: a function for each plans it as guarded steps, which `ActionRunner` runs."""

@@ -1,8 +1,7 @@
 """Collect what one action changes, and turn it into guarded steps.
 
 Characters and things are changed from the documents that were read, and their steps guard the `version` that was read:
-if another action was faster, the plan is stale and is made again. Many actions change the same room at once, so rooms
-are changed by operators that need no version, and none of these actions has to read the room again.
+if another action was faster, the plan is stale and is made again.
 """
 
 from __future__ import annotations
@@ -13,100 +12,28 @@ from typing import Any, cast
 
 from squinney import checks
 from squinney.game import rules
+from squinney.game.actions.room_change import RoomChange
 from squinney.game.documents import (
     ACTS_PER_SAY,
     CHARACTERS,
     EVENTS,
     ITEMS,
     LOCATIONS,
-    MOST_LISTED,
-    MOST_SEEN,
+    MAX_SEEN,
     Character,
-    Entry,
     Event,
     Item,
-    Location,
 )
-from squinney.game.errors import UnknownLocation
 from squinney.game.records import DocumentCache, Records, Upgraded
 from squinney.mongo.schema import Document
 from squinney.patterns.ids import new_id
-from squinney.transactions import PROTOCOL_FIELDS, Stale, Step
+from squinney.transactions import CHECKS_FIELD, Stale, Step
 
 CHARACTER_FIELDS = ("character", "gold", "armor", "weapons", "inventory", "load", "things")
 ITEM_FIELDS = ("holder", "qty", "load", "count", "things")
 
 # Fields that are not overwritten when an upgraded document is saved: operators change them.
-NOT_OVERWRITTEN = {"_id", "version", "location", "seen", *PROTOCOL_FIELDS}
-
-
-class RoomChange:
-    """Update operators for one room. The same operators update the acting character's copy of the room."""
-
-    def __init__(self) -> None:
-        self.operators: dict[str, dict[str, Any]] = {}
-        self.array_filters: list[Document] = []
-        self.guard: Document = {}
-
-    def _add(self, operator: str, path: str, value: Any) -> None:
-        self.operators.setdefault(operator, {})[path] = value
-
-    def list_person(self, character: Mapping[str, Any]) -> None:
-        """Add an arriving character to the room's list and count."""
-        self._add("$push", "players", {"$each": [rules.person_of(character)], "$slice": MOST_LISTED})
-        self._add("$inc", "player_count", 1)
-
-    def unlist_person(self, character: Mapping[str, Any]) -> None:
-        """Remove a leaving character from the room's list and count."""
-        self._add("$pull", "players", {"id": character["_id"]})
-        self._add("$inc", "player_count", -1)
-
-    def list_entry(self, entry: Entry) -> None:
-        """Add a thing to the room's list and count."""
-        self._add("$push", "inventory", {"$each": [entry], "$slice": MOST_LISTED})
-        self._add("$inc", "thing_count", 1)
-
-    def unlist_entry(self, item_id: str) -> None:
-        """Remove a thing from the room's list and count."""
-        self._add("$pull", "inventory", {"id": item_id})
-        self._add("$inc", "thing_count", -1)
-
-    def change_entry(self, item_id: str, **increments: int) -> None:
-        """Add to the numbers of a listed thing; nothing happens if the thing is not among the listed ones."""
-        for name, value in increments.items():
-            if value:
-                self._add("$inc", f"inventory.$[entry].{name}", value)
-        self.array_filters = [{"entry.id": item_id}]
-
-    def update(self, prefix: str = "") -> Document:
-        """Return the update document, with `prefix` before every path."""
-        return {
-            operator: {prefix + path: value for path, value in paths.items()}
-            for operator, paths in self.operators.items()
-        }
-
-    def applied_to(self, room: Location) -> Location:
-        """Return the room after this change. The version stays: other actions may have changed the room meanwhile."""
-        lists: dict[str, list[Any]] = {name: list(room[name]) for name in ("players", "inventory")}
-        for name, pulled in self.operators.get("$pull", {}).items():
-            lists[name] = [one for one in lists[name] if one["id"] != pulled["id"]]
-        for name, pushed in self.operators.get("$push", {}).items():
-            lists[name] = [*lists[name], *pushed["$each"]][:MOST_LISTED]
-        counts = {name: room.get(name, 0) + more for name, more in self.operators.get("$inc", {}).items()}
-        return cast(Location, {**room, **lists, **{name: value for name, value in counts.items() if "." not in name}})
-
-    def step(self, location_id: str) -> Step:
-        """Return the guarded step that applies the change."""
-        update = self.update()
-        update.setdefault("$inc", {})["version"] = 1
-        return Step(
-            LOCATIONS,
-            location_id,
-            guard=self.guard,
-            give=update,
-            array_filters=self.array_filters,
-            refused=lambda room: Stale() if room else UnknownLocation(f"there is no room {location_id}"),
-        )
+NOT_OVERWRITTEN = {"_id", "version", "location", "seen", CHECKS_FIELD}
 
 
 class Draft:
@@ -181,13 +108,13 @@ class Draft:
         self.events.append(cast(Event, event))
         return self.events[-1]
 
-    def count_acts(self, most: int) -> None:
+    def count_acts(self, limit: int) -> None:
         """Count this action against the player's limit per minute. Raises: `TooFast`."""
         event = self.events[-1]
         actor = self._characters[event["character_id"]]
         if actor["kind"] == "player":
             acts = ACTS_PER_SAY if event["kind"] == "said" else 1
-            self.add_operators(actor, set={"pace": rules.pace_after(actor, acts, most, self.at)})
+            self.add_operators(actor, set={"pace": rules.pace_after(actor, acts, limit, self.at)})
 
     def steps(self) -> list[Step]:
         """Return all changes as guarded steps. Raises: `TooHeavy` or `NoSpace` if a character would carry too much."""
@@ -218,14 +145,15 @@ class Draft:
     def _set_by_operators(self, character: Any) -> Document:
         own = self._operators.get(character["_id"], {})
         seen = own.get("$push", {}).get("seen", {"$each": []})["$each"]
-        return {**own.get("$set", {}), "seen": [*character.get("seen", []), *seen][-MOST_SEEN:]}
+        return {**own.get("$set", {}), "seen": [*character.get("seen", []), *seen][-MAX_SEEN:]}
 
     def _item_step(self, item: Any) -> Step:
         before = self._before[ITEMS, item["_id"]]
+        # guard: a plan is stale if a thing has changed since it was read
         guard = {"version": before["version"], "holder": before["holder"]}
         if item["_id"] in self._deleted:
             return Step(ITEMS, item["_id"], guard=guard, delete=True, refused=Stale)
-        return Step(ITEMS, item["_id"], guard=guard, give=_changed(before, item, ITEM_FIELDS), refused=Stale)
+        return Step(ITEMS, item["_id"], guard=guard, update=_changed(before, item, ITEM_FIELDS), refused=Stale)
 
     def _character_step(self, character: Any) -> Step:
         before = self._before[CHARACTERS, character["_id"]]
@@ -245,8 +173,9 @@ class Draft:
         return Step(
             CHARACTERS,
             character["_id"],
+            # guard: a plan is stale if a character has changed since it was read
             guard={"version": before["version"]},
-            give=update,
+            update=update,
             array_filters=array_filters,
             refused=Stale,
         )

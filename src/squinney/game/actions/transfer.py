@@ -7,11 +7,11 @@ from typing import cast
 from squinney.errors import Invalid
 from squinney.game import rules
 from squinney.game.actions.draft import Draft
-from squinney.game.documents import DEEPEST, MOST_IN_CONTAINER, MOST_QTY, Character, Entry, Holder, Item
+from squinney.game.documents import MAX_CONTAINER_DEPTH, MAX_IN_CONTAINER, MAX_QTY, Character, Entry, Holder, Item
 from squinney.game.errors import IntoItself, NoSpace, NotMadeForThat, TooHeavy
 from squinney.game.records import container_levels
 from squinney.patterns.ids import new_id
-from squinney.transactions import PROTOCOL_FIELDS, Stale
+from squinney.transactions import CHECKS_FIELD, Stale
 
 
 class Transfer:
@@ -27,6 +27,11 @@ class Transfer:
         self._is_whole_stack = self._qty == item["qty"]
         self._contents = draft.records.contents_of(item)
         self.name = rules.described({**item, "qty": self._qty})
+
+    @property
+    def thing_name(self) -> str:
+        """The name of the thing, without its number."""
+        return self._item["name"]
 
     @property
     def _entry(self) -> Entry:
@@ -68,9 +73,10 @@ class Transfer:
         """Make the part that is taken from a stack a thing of its own."""
         if self._is_whole_stack:
             return
+        # guard: a stack is reduced by what is taken from it
         self._item["qty"] -= self._qty
-        kept = {name: value for name, value in self._item.items() if name not in PROTOCOL_FIELDS}
-        self._item = cast(Item, {**kept, "_id": new_id(), "qty": self._qty, "version": 1, "txns": []})
+        kept = {name: value for name, value in self._item.items() if name != CHECKS_FIELD}
+        self._item = cast(Item, {**kept, "_id": new_id(), "qty": self._qty, "version": 1})
         self._draft.insert_item(self._item)
 
     # ---- to a holder ----
@@ -85,7 +91,7 @@ class Transfer:
         stack = self._item.get("stack")
         alike = [one for one in character["inventory"] if may_merge and stack and one.get("stack") == stack]
         for entry in alike:
-            if entry["qty"] + self._qty <= MOST_QTY:
+            if entry["qty"] + self._qty <= MAX_QTY:
                 self.merge_into(entry)
                 return
         self._item["holder"] = {"kind": "character", "id": character["_id"]}
@@ -112,12 +118,14 @@ class Transfer:
         container = chain[0]
         if container["kind"] != "container":
             raise NotMadeForThat(f"{container['name']} holds nothing", item_id=container["_id"])
+        # guard: a container is not put into itself or into its contents
         if self._item["_id"] in {one["_id"] for one in chain}:
             raise IntoItself(f"{self._item['name']} cannot go into itself", item_id=self._item["_id"])
-        if container["count"] >= MOST_IN_CONTAINER:
-            raise NoSpace(f"{container['name']} holds {MOST_IN_CONTAINER} things", limit=MOST_IN_CONTAINER)
-        if len(chain) + container_levels(self._entry) > DEEPEST:
-            raise NoSpace(f"bags go into bags {DEEPEST} deep, and no deeper", limit=DEEPEST)
+        if container["count"] >= MAX_IN_CONTAINER:
+            raise NoSpace(f"{container['name']} holds {MAX_IN_CONTAINER} things", limit=MAX_IN_CONTAINER)
+        # guard: containers are nested no deeper than the limit
+        if len(chain) + container_levels(self._entry) > MAX_CONTAINER_DEPTH:
+            raise NoSpace(f"bags go into bags {MAX_CONTAINER_DEPTH} deep, and no deeper", limit=MAX_CONTAINER_DEPTH)
         self._update_containers(chain, outermost, 1)
         self._item["holder"] = {"kind": "item", "id": container["_id"]}
         if (carrier := self._carrier(outermost)) is not None:
@@ -143,6 +151,7 @@ class Transfer:
             container["things"] = container.get("things", 0) + things
             direct = (sign if things else 0) if depth == 0 else 0
             container["count"] = container.get("count", 0) + direct
+            # guard: a container holds no more than its capacity
             if sign > 0 and container["load"] > container.get("capacity", 0):
                 raise TooHeavy(
                     f"{container['name']} holds {container.get('capacity', 0)}, and would hold {container['load']}",

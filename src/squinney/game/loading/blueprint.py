@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-MOST_REPORTED = 1_000  # problems that a report lists; all are counted
+MAX_REPORTED = 1_000  # problems that a report lists; all are counted
 HOLDERS = ("location", "character", "container")
 
 
@@ -82,7 +82,7 @@ class Report:
     unread: list[Unread] = field(default_factory=list)
 
     def add_problem(self, unread: Unread) -> None:
-        """Count a problem, and list it if fewer than `MOST_REPORTED` are listed."""
+        """Count a problem, and list it if fewer than `MAX_REPORTED` are listed."""
         self.problems += 1
-        if len(self.unread) < MOST_REPORTED:
+        if len(self.unread) < MAX_REPORTED:
             self.unread.append(unread)

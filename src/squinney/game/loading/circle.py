@@ -22,7 +22,7 @@ STACKED_GOODS = 20
 NEW_SHOPS = "v3.0"  # in the first line of newer shop files
 IN_OLD_SHOP = 5  # numbers in each list of an older shop file; -1 for none
 DICE = re.compile(r"(\d{1,6})[dD](\d{1,6})(?:\+?(-?\d{1,6}))?")
-LONGEST = {"name": 100, "name of a mobile": 50, "description": 4_000}
+MAX_LENGTHS = {"name": 100, "name of a mobile": 50, "description": 4_000}
 
 
 def read(files: Sequence[tuple[str, str]]) -> Blueprint:
@@ -77,9 +77,9 @@ class _Reader:
         self.blueprint.add_problem(lines.file, lines.number, what)
 
     def _truncated(self, lines: Lines, what: str, text: str) -> str:
-        if len(text) > LONGEST[what]:
-            self._add_problem(lines, f"a {what} of {len(text)} characters is truncated to {LONGEST[what]}")
-        return text[: LONGEST[what]]
+        if len(text) > MAX_LENGTHS[what]:
+            self._add_problem(lines, f"a {what} of {len(text)} characters is truncated to {MAX_LENGTHS[what]}")
+        return text[: MAX_LENGTHS[what]]
 
     # ---- rooms ----
 
@@ -309,9 +309,9 @@ def _kind_fields(kind: int, wear: int, values: list[int]) -> dict[str, Any]:
 
 def _dice(word: str) -> int:
     """Return the average of a dice expression like `3d8+20`."""
-    if (found := DICE.fullmatch(word)) is None:
+    if (match := DICE.fullmatch(word)) is None:
         raise BadLine(f"{word[:40]!r} is not a dice expression like 3d8+20")
-    count, sides, more = (int(part or 0) for part in found.groups())
+    count, sides, more = (int(part or 0) for part in match.groups())
     return count * (sides + 1) // 2 + more
 
 

@@ -12,7 +12,7 @@ from squinney.game.loading.blueprint import Blueprint
 
 CIRCLE = (".wld", ".mob", ".obj", ".shp", ".zon")
 PLAIN = (".yaml", ".yml", ".json")
-LARGEST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 
 
 def read_world(path: Path | str) -> Blueprint:
@@ -25,7 +25,7 @@ def read_world(path: Path | str) -> Blueprint:
         files = sorted(one for one in path.rglob("*") if one.suffix in CIRCLE)
         if not files:
             raise Invalid(f"{path} contains no files that end with {', '.join(CIRCLE)}", field="file")
-        return circle.read([(one.name, _text(one)) for one in files])
+        return circle.read([(file.name, _text(file)) for file in files])
     if not path.is_file():
         raise Invalid(f"there is no file {path}", field="file")
     if path.suffix in CIRCLE:
@@ -36,8 +36,8 @@ def read_world(path: Path | str) -> Blueprint:
 
 
 def _text(path: Path) -> str:
-    if path.stat().st_size > LARGEST_BYTES:
-        raise Invalid(f"{path.name} is larger than {LARGEST_BYTES} bytes", field="file", limit=LARGEST_BYTES)
+    if path.stat().st_size > MAX_BYTES:
+        raise Invalid(f"{path.name} is larger than {MAX_BYTES} bytes", field="file", limit=MAX_BYTES)
     raw = path.read_bytes()
     try:
         return raw.decode("utf-8-sig")

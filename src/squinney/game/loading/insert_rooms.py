@@ -11,26 +11,27 @@ from typing import cast
 
 from squinney.errors import SquinneyError
 from squinney.game import queries, rules
+from squinney.game.creating.new_documents import character_document, item_document, location_document
 from squinney.game.documents import (
     CHARACTERS,
-    DEEPEST,
     ITEMS,
     LOCATIONS,
-    MOST_IN_CONTAINER,
-    MOST_LISTED,
+    MAX_CONTAINER_DEPTH,
+    MAX_IN_CONTAINER,
+    MAX_LISTED,
     NAMES,
     Entry,
 )
 from squinney.game.errors import NameTaken, NoSpace, NotMadeForThat, TooHeavy
 from squinney.game.loading.blueprint import HOLDERS, Blueprint, Report, Unread, holder_of
-from squinney.game.new_documents import character_document, item_document, location_document
+from squinney.game.names import name_key, name_keys
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import AlreadyExists, Step, Transactions
 
 ROOMS_AT_ONCE = 100
 NAMES_AT_ONCE = 1_000
-MOST_STEPS = 500
-MOST_IN_ROOM = 5_000  # documents; a character is two, because its name is one
+MAX_STEPS = 500
+MAX_IN_ROOM = 5_000  # documents; a character is two, because its name is one
 HolderKey = tuple[str, str]  # kind and id
 
 
@@ -45,6 +46,7 @@ def insert_rooms(db: Db, transactions: Transactions, blueprint: Blueprint, at: d
         try:
             _insert_missing(db, transactions, builder, blueprint)
         except AlreadyExists:
+            # guard: a load begins again if another process takes a name in the meantime
             if builder.found == found:  # nothing is new: an id of the blueprint exists elsewhere in the world
                 raise
             found = builder.found
@@ -56,7 +58,9 @@ def insert_rooms(db: Db, transactions: Transactions, blueprint: Blueprint, at: d
 def _insert_missing(db: Db, transactions: Transactions, builder: _RoomBuilder, blueprint: Blueprint) -> None:
     room_ids = iter(blueprint.rooms)
     while batch := list(islice(room_ids, ROOMS_AT_ONCE)):
-        existing = {one["_id"] for one in queries.SOME_LOCATIONS.find(db, location_ids=batch, projection={"_id": 1})}
+        existing = {
+            location["_id"] for location in queries.SOME_LOCATIONS.find(db, location_ids=batch, projection={"_id": 1})
+        }
         builder.count_existing(existing)
         missing = [room_id for room_id in batch if room_id not in existing]
         builder.build_people(missing)
@@ -66,10 +70,10 @@ def _insert_missing(db: Db, transactions: Transactions, builder: _RoomBuilder, b
 
 
 def _grouped(rooms: Iterable[list[Step]]) -> Iterator[list[Step]]:
-    """Group the steps of several rooms into runs of at most `MOST_STEPS`. A room is never split, and may be larger."""
+    """Group the steps of several rooms into runs of at most `MAX_STEPS`. A room is never split, and may be larger."""
     steps: list[Step] = []
     for room in rooms:
-        if steps and len(steps) + len(room) > MOST_STEPS:
+        if steps and len(steps) + len(room) > MAX_STEPS:
             yield steps
             steps = []
         steps = [*steps, *room]
@@ -105,9 +109,9 @@ class _RoomBuilder:
                 self._built[person_id] = character_document(id=person_id, at=self._at, **given)
             except SquinneyError as error:
                 self._add_problem(person_id, error)
-        names = (one["name"].casefold() for one in self._built.values())
+        names = (key for one in self._built.values() for key in name_keys(one["name"]))
         while batch := list(islice(names, NAMES_AT_ONCE)):
-            taken = {one["_id"] for one in queries.SOME_NAMES.find(self._db, names=batch)}
+            taken = {name["_id"] for name in queries.SOME_NAMES.find(self._db, names=batch)}
             self._taken_names |= taken
             self.found |= {(NAMES, name) for name in taken}
 
@@ -134,22 +138,22 @@ class _RoomBuilder:
         if room_id == self._blueprint.start:
             room["is_start"] = True
         items: list[Document] = []
-        entries = [rules.entry_of(one) for one in self._build_things("location", room_id, items)]
+        entries = [rules.entry_of(thing) for thing in self._build_things("location", room_id, items)]
         people = [one for person_id in self._people[room_id] if (one := self._person(person_id, items))]
-        room["players"] = [rules.person_of(one) for one in people][:MOST_LISTED]
-        room["inventory"] = entries[:MOST_LISTED]
+        room["players"] = [rules.person_of(person) for person in people][:MAX_LISTED]
+        room["inventory"] = entries[:MAX_LISTED]
         room["player_count"], room["thing_count"] = len(people), len(entries)
         for one in people:
             one["location"], one["seen"] = rules.copy_of(room), [room_id]
-        if len(items) + 2 * len(people) > MOST_IN_ROOM:  # a room is never split, and a run must end in time
+        if len(items) + 2 * len(people) > MAX_IN_ROOM:  # a room is never split, and a run must end in time
             crowd = f"{len(people)} people (who count twice) and {len(items)} things"
-            self._add_problem(room_id, NoSpace(f"{crowd} are too many for one room; the limit is {MOST_IN_ROOM}"))
+            self._add_problem(room_id, NoSpace(f"{crowd} are too many for one room; the limit is {MAX_IN_ROOM}"))
             return []
-        names = [Step(NAMES, one["name"].casefold(), insert={"character_id": one["_id"]}) for one in people]
+        names = [Step(NAMES, name_key(person["name"]), insert={"character_id": person["_id"]}) for person in people]
         return [
             Step(LOCATIONS, room_id, insert=cast(Document, room)),
-            *(Step(ITEMS, one["_id"], insert=one) for one in items),
-            *(Step(CHARACTERS, one["_id"], insert=one) for one in people),
+            *(Step(ITEMS, item["_id"], insert=item) for item in items),
+            *(Step(CHARACTERS, person["_id"], insert=person) for person in people),
             *names,
         ]
 
@@ -158,10 +162,11 @@ class _RoomBuilder:
         if character is None:
             return None
         name = character["name"]
-        if name.casefold() in self._taken_names:
+        # guard: a loaded character whose name is taken is left out
+        if not self._taken_names.isdisjoint(name_keys(name)):
             self._add_problem(person_id, NameTaken(f"another character is called {name}"))
             return None
-        self._taken_names.add(name.casefold())
+        self._taken_names.add(name_key(name))
         for thing in self._build_things("character", person_id, items, carrier=character):
             character["inventory"].append(self._entry(thing, items))
         return character
@@ -169,8 +174,8 @@ class _RoomBuilder:
     def _entry(self, thing: Document, items: list[Document]) -> Entry:
         if thing["kind"] != "container":
             return rules.entry_of(thing)
-        contents = [one for one in items if one["holder"] == {"kind": "item", "id": thing["_id"]}]
-        return rules.entry_of(thing, [self._entry(one, items) for one in contents])
+        contents = [item for item in items if item["holder"] == {"kind": "item", "id": thing["_id"]}]
+        return rules.entry_of(thing, [self._entry(content, items) for content in contents])
 
     def _build_things(
         self, kind: str, holder_id: str, items: list[Document], *, depth: int = 0, carrier: Document | None = None
@@ -200,17 +205,17 @@ class _RoomBuilder:
             return thing
         if kind != "container":
             raise NotMadeForThat(f"{thing['name']} holds nothing")
-        if depth + 1 >= DEEPEST and any(
+        if depth + 1 >= MAX_CONTAINER_DEPTH and any(
             self._blueprint.things[one].get("kind") == "container" for one in self._things["container", thing_id]
         ):
-            raise NoSpace(f"bags go into bags {DEEPEST} deep, and no deeper", limit=DEEPEST)
+            raise NoSpace(f"bags go into bags {MAX_CONTAINER_DEPTH} deep, and no deeper", limit=MAX_CONTAINER_DEPTH)
         direct = self._build_things("container", thing_id, contents, depth=depth + 1)
         thing["load"] = sum(rules.weight_of(one) for one in direct)
         thing["count"], thing["things"] = len(direct), len(contents)
         if thing["load"] > thing["capacity"]:
             raise TooHeavy(f"{thing['name']} holds {thing['capacity']}, not {thing['load']}", limit=thing["capacity"])
-        if len(direct) > MOST_IN_CONTAINER:
-            raise NoSpace(f"{thing['name']} holds {MOST_IN_CONTAINER} things", limit=MOST_IN_CONTAINER)
+        if len(direct) > MAX_IN_CONTAINER:
+            raise NoSpace(f"{thing['name']} holds {MAX_IN_CONTAINER} things", limit=MAX_IN_CONTAINER)
         return thing
 
     def _add_problem(self, id: str, error: SquinneyError) -> None:

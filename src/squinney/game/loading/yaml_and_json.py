@@ -20,9 +20,9 @@ TOP = {"name", "start", "rooms", "people"}
 ROOM = {"name", "description", "exits", "things"}
 PERSON = {"name", "room", "kind", "gold", "class", "health", "mana", "intrinsics", "wanders", "shop", "things"}
 THING = {"name", "kind", "qty", "weight", "price", "bonus", "description", "hands", "region", "heals", "mana"}
-THING |= {"capacity", "things"}
-DEEPEST = 10
-MOST_THINGS = 500_000  # a few lines of YAML with aliases can expand to more things than fit in memory
+THING |= {"capacity", "accepts", "completed", "things"}
+MAX_DEPTH = 10
+MAX_THINGS = 500_000  # a few lines of YAML with aliases can expand to more things than fit in memory
 
 
 def read(file: str, given: Any) -> Blueprint:
@@ -76,15 +76,16 @@ class _Reader:
         if given is not None and not isinstance(given, list):
             self._add_problem(f"things of {holder_id} must be a list")
             return
-        if len(self._blueprint.things) > MOST_THINGS:
-            raise Invalid(f"{self._file} has more than {MOST_THINGS} things", field="file", limit=MOST_THINGS)
+        # guard: a file cannot declare more things than the limit
+        if len(self._blueprint.things) > MAX_THINGS:
+            raise Invalid(f"{self._file} has more than {MAX_THINGS} things", field="file", limit=MAX_THINGS)
         for number, thing in enumerate(given or ()):
             thing_id = f"{holder_id}/{number}"
             if self._is_known(f"thing {thing_id}", thing, THING):
                 fields = {name: value for name, value in thing.items() if name != "things"}
                 self._blueprint.things[thing_id] = {"name": "thing", **fields, **holder}
                 self._blueprint.defined_at[thing_id] = (self._file, 0)
-                if depth < DEEPEST:
+                if depth < MAX_DEPTH:
                     self._things(thing_id, {"container": thing_id}, thing.get("things"), depth + 1)
 
     def _mapping(self, what: str, value: Any) -> Mapping[Any, Any]:

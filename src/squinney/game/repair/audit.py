@@ -14,16 +14,16 @@ from itertools import islice
 from typing import Any
 
 from squinney.game import queries, rules
-from squinney.game.documents import CHARACTERS, DEEPEST, ITEMS, LOCATIONS, MOST_LISTED, NAMES
+from squinney.game.documents import CHARACTERS, ITEMS, LOCATIONS, MAX_CONTAINER_DEPTH, MAX_LISTED, NAMES
+from squinney.game.names import name_key, name_keys
 from squinney.game.records import Records
 from squinney.game.repair.quick_check import HOLDERS, READ_FIELDS, compared_fields, quick_check
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import MALFORMED, Check, Problem, malformed, problems, raise_if_away, repair_problems
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import UNLOCKED, Transactions, drop_orphans, find_orphans, find_stuck, visible
 
-MARKED_COLLECTIONS = [CHARACTERS, ITEMS, LOCATIONS, NAMES, "game.events"]
-MOST_TRIES = 5
+MAX_TRIES = 5
 AT_ONCE = 200
 VOID = {"kind": "void", "id": None}
 
@@ -37,19 +37,17 @@ def find_problems(db: Db) -> Iterator[Problem]:
     Raises: `SnapshotTooOld`.
     """
     db = pinned(db)
-    yield from find_stuck(db)
     for finding in _findings(db):
         if isinstance(finding, Problem):
             yield finding
         else:
             yield _BY_CODE[finding["code"]].problem(finding)
     yield from problems(db, CHECKS)
-    # Last, or a run that ends during the other checks would be reported.
-    yield from find_orphans(db, MARKED_COLLECTIONS)
 
 
+@operation(None)
 def repair(db: Db) -> Counter[str]:
-    """Settle unfinished actions, drop orphan markers and stubs, and rebuild lists and counts from the holders.
+    """Rebuild lists and counts from the holders.
 
     A thing whose holder does not exist, or which is inside itself, is moved to the void: it is kept, but no character
     can reach it.
@@ -59,8 +57,7 @@ def repair(db: Db) -> Counter[str]:
     Raises: `Unavailable`, as `find_problems` does.
     """
     db = pinned(db)
-    done = Transactions(db).recover()
-    done += drop_orphans(db, MARKED_COLLECTIONS)
+    done: Counter[str] = Counter()
     for finding in _findings(db):
         if not isinstance(finding, Problem):
             check = _BY_CODE[finding["code"]]
@@ -72,7 +69,7 @@ def _findings(db: Db) -> Iterator[Finding | Problem]:
     """Yield what is wrong with each document. Things are first, because the lists of characters and rooms depend on
     them."""
     for collection, check in ((ITEMS, _check_thing), (CHARACTERS, _check_character), (LOCATIONS, _check_room)):
-        documents = db[collection].find(visible({}), READ_FIELDS[collection])
+        documents = db[collection].find({}, READ_FIELDS[collection])
         while batch := list(islice(documents, AT_ONCE)):
             is_correct = quick_check(db, collection, batch)
             for stored in batch:
@@ -84,46 +81,31 @@ def _checked(db: Db, collection: str, stored: Document, check: CheckOne) -> Iter
     try:
         yield from _checked_unchanged(db, collection, stored["_id"], check)
     except MALFORMED as error:
+        # guard: a slow server is not reported as a malformed document
         raise_if_away(error)
         yield malformed(collection, stored, error)
 
 
 def _checked_unchanged(db: Db, collection: str, document_id: Any, check: CheckOne) -> list[Finding]:
     """Check a document until nothing changes during the check; return nothing if that never happens."""
-    for _ in range(MOST_TRIES):
-        before = db[collection].find_one({"_id": document_id, **UNLOCKED})
+    for _ in range(MAX_TRIES):
+        before = db[collection].find_one({"_id": document_id})
         if before is None:
             return []
-        try:
-            found = list(check(db, before))
-        except _HeldByRun:
-            continue
+        found = list(check(db, before))
         if not found:
             return []
-        after = db[collection].find_one({"_id": document_id, **UNLOCKED}, {"version": 1})
+        after = db[collection].find_one({"_id": document_id}, {"version": 1})
         if after is not None and after.get("version") == before.get("version"):
             return found
     return []
-
-
-class _HeldByRun(Exception):
-    """A running transaction holds one of the documents."""
-
-
-def _not_held(document: Document) -> Document:
-    if document.get("txns") or document.get("txn_lock") or document.get("txn_stub"):
-        raise _HeldByRun
-    return document
 
 
 # ---- characters ----
 
 
 def _check_character(db: Db, character: Document) -> Iterator[Finding]:
-    held = [_not_held(one) for one in db[ITEMS].find(queries.held_by("character", [character["_id"]]))]
-    listed = {entry["id"] for entry in rules.walk(character["inventory"])}
-    for one in db[ITEMS].find({"_id": {"$in": sorted(listed)}}):
-        _not_held(one)
+    held = list(db[ITEMS].find(queries.held_by("character", [character["_id"]])))
     records = Records(db)
     by_id = {one["_id"]: rules.entry_of(one, records.contents_of(one)) for one in held}  # type: ignore[arg-type]
     order = [entry["id"] for entry in character["inventory"] if entry["id"] in by_id]
@@ -141,11 +123,11 @@ def _check_character(db: Db, character: Document) -> Iterator[Finding]:
         used = {part: [one for one in character[part] if one["id"] in by_id] for part in ("armor", "weapons")}
         yield {**_finding(character, "worn-not-carried"), "lost": lost, "correct": used}
     location_id = character["location"]["id"]
-    if db[LOCATIONS].find_one(queries.LOCATION(location_id=location_id), {"_id": 1}) is None:
+    if queries.LOCATION.find_one(db, location_id=location_id, projection={"_id": 1}) is None:
         yield {**_finding(character, "nowhere"), "location_id": location_id}
-    name = db[NAMES].find_one({"_id": character["name"].casefold()})
-    if name is None or _not_held(name)["character_id"] != character["_id"]:
-        yield {**_finding(character, "unreserved-name"), "name": character["name"], "free": name is None}
+    names = list(db[NAMES].find({"_id": {"$in": name_keys(character["name"])}}))
+    if character["_id"] not in {name["character_id"] for name in names}:
+        yield {**_finding(character, "unreserved-name"), "name": character["name"], "free": not names}
 
 
 def _finding(document: Document, code: str) -> Finding:
@@ -156,26 +138,22 @@ def _finding(document: Document, code: str) -> Finding:
 
 
 def _check_room(db: Db, room: Document) -> Iterator[Finding]:
-    people = [_not_held(one) for one in db[CHARACTERS].find(queries.PEOPLE(location_id=room["_id"]))]
-    things = [_not_held(one) for one in db[ITEMS].find(queries.THINGS(kind="location", holder_id=room["_id"]))]
-    for one in db[CHARACTERS].find({"_id": {"$in": [person["id"] for person in room["players"]]}}):
-        _not_held(one)
-    for one in db[ITEMS].find({"_id": {"$in": [entry["id"] for entry in room["inventory"]]}}):
-        _not_held(one)
-    entries = {one["_id"]: rules.entry_of(one) for one in things}
+    people = list(queries.PEOPLE.find(db, location_id=room["_id"]))
+    things = list(queries.THINGS.find(db, kind="location", holder_id=room["_id"]))
+    entries = {thing["_id"]: rules.entry_of(thing) for thing in things}
     ids = [person["id"] for person in room["players"]]
     wrong = (
         (room["player_count"], room["thing_count"]) != (len(people), len(things))
         or len(set(ids)) < len(ids)
-        or not set(ids) <= {one["_id"] for one in people}
+        or not set(ids) <= {person["_id"] for person in people}
         or compared_fields(room["inventory"])
         != compared_fields(entries.get(one["id"], {**one, "qty": -1}) for one in room["inventory"])
     )
     if wrong:
         correct = {
-            "players": [rules.person_of(one) for one in people][:MOST_LISTED],
+            "players": [rules.person_of(person) for person in people][:MAX_LISTED],
             "player_count": len(people),
-            "inventory": list(entries.values())[:MOST_LISTED],
+            "inventory": list(entries.values())[:MAX_LISTED],
             "thing_count": len(things),
         }
         yield {**_finding(room, "wrong-room"), "correct": correct}
@@ -195,11 +173,11 @@ def _check_thing(db: Db, item: Document) -> Iterator[Finding]:
     if _is_in_itself(db, item):
         yield {**_finding(item, "in-itself"), "correct": {"holder": VOID}}
         return
-    contents = [_not_held(one) for one in db[ITEMS].find(queries.held_by("item", [item["_id"]]))]
+    contents = list(db[ITEMS].find(queries.held_by("item", [item["_id"]])))
     correct = {
-        "load": sum(rules.weight_of(one) for one in contents),
+        "load": sum(rules.weight_of(content) for content in contents),
         "count": len(contents),
-        "things": sum(rules.size_of(one) for one in contents),
+        "things": sum(rules.size_of(content) for content in contents),
     }
     if any(item.get(name, 0) != value for name, value in correct.items()):
         yield {**_finding(item, "wrong-container"), "correct": correct}
@@ -207,15 +185,15 @@ def _check_thing(db: Db, item: Document) -> Iterator[Finding]:
 
 def _is_in_itself(db: Db, item: Document) -> bool:
     holder = item["holder"]
-    for _ in range(DEEPEST + 2):
+    for _ in range(MAX_CONTAINER_DEPTH + 2):
         if holder["kind"] != "item":
             return False
         if holder["id"] == item["_id"]:
             return True
-        found = db[ITEMS].find_one({"_id": holder["id"]})
-        if found is None:
+        container = db[ITEMS].find_one({"_id": holder["id"]})
+        if container is None:
             return False
-        holder = _not_held(found)["holder"]
+        holder = container["holder"]
     return True
 
 
@@ -223,31 +201,31 @@ def _is_in_itself(db: Db, item: Document) -> bool:
 
 
 def _set_correct(collection: str, db: Db, finding: Finding) -> int:
-    unchanged = {"_id": finding["_id"], "version": finding["version"], **UNLOCKED}
+    unchanged = {"_id": finding["_id"], "version": finding["version"]}
     change = {"$set": finding["correct"], "$inc": {"version": 1}}
     return db[collection].update_one(unchanged, change).modified_count
 
 
 def _reserve_name(db: Db, finding: Finding) -> int:
-    name = finding["name"].casefold()
+    name = name_key(finding["name"])
     done = db[NAMES].update_one({"_id": name}, {"$setOnInsert": {"character_id": finding["_id"]}}, upsert=True)
     return int(done.upserted_id is not None)
 
 
 def _names_of_nobody(db: Db) -> Iterator[Finding]:
-    names = db[NAMES].find(UNLOCKED)
+    names = db[NAMES].find()
     while batch := list(islice(names, AT_ONCE)):
         ids = [name["character_id"] for name in batch]
         existing = {one["_id"] for one in db[CHARACTERS].find({"_id": {"$in": ids}}, {"_id": 1})}
         for name in batch:
             if name["character_id"] in existing:
                 continue
-            if db[NAMES].find_one({"_id": name["_id"], **UNLOCKED}) is not None:
+            if db[NAMES].find_one({"_id": name["_id"]}) is not None:
                 yield name
 
 
 def _drop_name(db: Db, finding: Finding) -> int:
-    unchanged = {"_id": finding["_id"], "character_id": finding["character_id"], **UNLOCKED}
+    unchanged = {"_id": finding["_id"], "character_id": finding["character_id"]}
     return db[NAMES].delete_one(unchanged).deleted_count
 
 

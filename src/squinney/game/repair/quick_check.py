@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from squinney.game import queries, rules
-from squinney.game.documents import CHARACTERS, DEEPEST, ITEMS, LOCATIONS, NAMES, HolderKind
+from squinney.game.documents import CHARACTERS, ITEMS, LOCATIONS, MAX_CONTAINER_DEPTH, NAMES, HolderKind
+from squinney.game.names import name_keys
 from squinney.game.records import by_holder, nested_entries
 from squinney.mongo.problems import MALFORMED
 from squinney.mongo.schema import Db, Document
@@ -44,30 +45,31 @@ def quick_check(db: Db, collection: str, batch: Sequence[Document]) -> IsCorrect
 def compared_fields(entries: Any) -> list[Any]:
     """Return the fields of a list's entries that must be correct, in an order that does not depend on the list's."""
     return sorted(
-        (one["id"], one["qty"], one["weight"], one.get("count"), compared_fields(one.get("inventory", ())))
-        for one in entries
+        (entry["id"], entry["qty"], entry["weight"], entry.get("count"), compared_fields(entry.get("inventory", ())))
+        for entry in entries
     )
 
 
 def _characters(db: Db, batch: Sequence[Document]) -> IsCorrect:
-    held = by_holder(_held(db, "character", [one["_id"] for one in batch]))
-    contents = _contents(db, [one for own in held.values() for one in own])
-    rooms = _existing(db, LOCATIONS, (one["location"]["id"] for one in batch))
-    named = db[NAMES].find({"_id": {"$in": [one["name"].casefold() for one in batch]}})
-    names = {one["_id"]: one["character_id"] for one in named}
+    held = by_holder(_held(db, "character", [document["_id"] for document in batch]))
+    contents = _contents(db, [document for own in held.values() for document in own])
+    rooms = _existing(db, LOCATIONS, (document["location"]["id"] for document in batch))
+    named = db[NAMES].find({"_id": {"$in": [key for document in batch for key in name_keys(document["name"])]}})
+    names = {document["_id"]: document["character_id"] for document in named}
 
     def is_correct(character: Document) -> bool:
         own = held[character["_id"]]
         entries = [
-            rules.entry_of(one, nested_entries(one["_id"], contents) if _is_container(one) else None) for one in own
+            rules.entry_of(thing, nested_entries(thing["_id"], contents) if _is_container(thing) else None)
+            for thing in own
         ]
         return (
             compared_fields(character["inventory"]) == compared_fields(entries)
             and character["load"] == sum(entry["weight"] for entry in entries)
             and character["things"] == len(list(rules.walk(entries)))
-            and rules.in_use(character) <= {one["_id"] for one in own}
+            and rules.in_use(character) <= {thing["_id"] for thing in own}
             and character["location"]["id"] in rooms
-            and names.get(character["name"].casefold()) == character["_id"]
+            and character["_id"] in {names.get(key) for key in name_keys(character["name"])}
         )
 
     return is_correct
@@ -77,13 +79,13 @@ def _rooms(db: Db, batch: Sequence[Document]) -> IsCorrect:
     ids = [room["_id"] for room in batch]
     things = by_holder(_held(db, "location", ids))
     people: defaultdict[Any, set[Any]] = defaultdict(set)
-    for one in db[CHARACTERS].find({"location.id": {"$in": ids}, "txn_stub": None}, {"location.id": 1}):
-        people[one["location"]["id"]].add(one["_id"])
+    for entry in db[CHARACTERS].find({"location.id": {"$in": ids}}, {"location.id": 1}):
+        people[entry["location"]["id"]].add(entry["_id"])
 
     def is_correct(room: Document) -> bool:
-        here, own = people[room["_id"]], {one["_id"]: one for one in things[room["_id"]]}
+        here, own = people[room["_id"]], {thing["_id"]: thing for thing in things[room["_id"]]}
         listed = [person["id"] for person in room["players"]]
-        entries = [rules.entry_of(own[one["id"]]) for one in room["inventory"]]
+        entries = [rules.entry_of(own[thing["id"]]) for thing in room["inventory"]]
         return (
             (room["player_count"], room["thing_count"]) == (len(here), len(own))
             and len(set(listed)) == len(listed)
@@ -109,9 +111,11 @@ def _things(db: Db, batch: Sequence[Document]) -> IsCorrect:
         return exists(item["holder"]) and (
             not _is_container(item)
             or (
+                # guard: containers inside each other are not taken for correct
                 _is_not_in_itself(item["holder"], containers)
-                and item["load"] == sum(rules.weight_of(one) for one in own)
-                and (item["count"], item["things"]) == (len(own), sum(rules.size_of(one) for one in own))
+                and item["load"] == sum(rules.weight_of(thing) for thing in own)
+                # guard: a container's counts are checked
+                and (item["count"], item["things"]) == (len(own), sum(rules.size_of(thing) for thing in own))
             )
         )
 
@@ -121,7 +125,7 @@ def _things(db: Db, batch: Sequence[Document]) -> IsCorrect:
 def _containers_around(db: Db, ids: list[Any]) -> dict[Any, Document]:
     """Return the holders of these containers and of all containers around them, by the container's id."""
     holders: dict[Any, Document] = {}
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_CONTAINER_DEPTH + 1):
         if not ids:
             break
         containers = db[ITEMS].find({"_id": {"$in": ids}, "kind": "container"}, {"holder": 1})
@@ -133,7 +137,7 @@ def _containers_around(db: Db, ids: list[Any]) -> dict[Any, Document]:
 
 def _is_not_in_itself(holder: Document | None, containers: Mapping[Any, Document]) -> bool:
     """Return True if the chain of containers certainly ends with a character, a room or the void."""
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_CONTAINER_DEPTH + 1):
         if holder is None or holder["kind"] != "item":
             return holder is not None
         holder = containers.get(holder["id"])
@@ -152,7 +156,7 @@ def _contents(db: Db, items: Sequence[Document]) -> defaultdict[Any, list[Docume
     """Return the contents, at any depth, of the containers among these things, grouped by holder."""
     found: list[Document] = []
     level: Sequence[Document] = items
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_CONTAINER_DEPTH + 1):
         level = _held(db, "item", [one["_id"] for one in level if _is_container(one)])
         found += level
     return by_holder(found)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 
 from squinney.game import (
-    IntoItself,
-    InUse,
     NameTaken,
-    NoExit,
     NoSpace,
-    NotEnoughGold,
-    NotForSale,
     NotMadeForThat,
     OutOfReach,
     TooFast,
@@ -25,19 +20,19 @@ from squinney.game import (
     World,
 )
 from squinney.game.surface import models
+from squinney.game.surface.actions import TABLE, Action
 from squinney.http.cursors import Cursor, Limit, SignCursor
 from squinney.http.dependencies import IdempotencyKey, service
-from squinney.http.problems import responses
+from squinney.http.error_responses import responses
 from squinney.http.response_models import list_of, signed_page
 from squinney.http.routes import OneThreadRoute
-from squinney.transactions import AlreadyExists, Busy, KeyReused, StillRunning
+from squinney.transactions import AlreadyExists, Busy, KeyReused
 
 router = APIRouter(prefix="/api/game", tags=["game"], route_class=OneThreadRoute)
 
 TheWorld = Annotated[World, Depends(service("game", "world", World))]
 Owner = Annotated[str, Query(min_length=1, max_length=200)]
-F = TypeVar("F", bound=Callable[..., Any])
-_ONCE: list[type[Any]] = [Busy, KeyReused, StillRunning]
+_ONCE: list[type[Any]] = [Busy, KeyReused]
 _ACTING: list[type[Any]] = [UnknownCharacter, UnknownThing, OutOfReach, TooFast, *_ONCE]
 _LIMITS: list[type[Any]] = [TooHeavy, NoSpace]
 
@@ -184,103 +179,20 @@ def read_contents(world: TheWorld, character_id: str, container_id: str) -> Any:
 # ---- actions ----
 
 
-def _action(path: str, *errors: type[Any]) -> Callable[[F], F]:
-    return router.post(
-        f"/characters/{{character_id}}/{path}", response_model=models.EventModel, responses=responses(*_ACTING, *errors)
-    )
+def _endpoint(action: Action) -> Callable[..., Any]:
+    """Return the endpoint of an action, with the action's fields as its body."""
+
+    def endpoint(world: TheWorld, character_id: str, body: Any, key: IdempotencyKey) -> Any:
+        return action.method(world, character_id, **body.model_dump(), key=key)
+
+    endpoint.__annotations__["body"] = action.fields
+    endpoint.__name__, endpoint.__doc__ = action.method.__name__, action.what
+    return endpoint
 
 
-@_action("move", NoExit, UnknownLocation)
-def move(world: TheWorld, character_id: str, body: models.Move, key: IdempotencyKey) -> Any:
-    """Move a character through an exit of the room."""
-    return world.move(character_id, body.direction, key=key)
-
-
-@_action("pick-up", *_LIMITS)
-def pick_up(world: TheWorld, character_id: str, body: models.Some, key: IdempotencyKey) -> Any:
-    """Pick up a thing from the floor of the room."""
-    return world.pick_up(character_id, **body.model_dump(), key=key)
-
-
-@_action("drop", InUse)
-def drop(world: TheWorld, character_id: str, body: models.Some, key: IdempotencyKey) -> Any:
-    """Drop a carried thing."""
-    return world.drop(character_id, **body.model_dump(), key=key)
-
-
-@_action("put-in", InUse, NotMadeForThat, IntoItself, *_LIMITS)
-def put_in(world: TheWorld, character_id: str, body: models.InContainer, key: IdempotencyKey) -> Any:
-    """Put a carried thing into a container."""
-    return world.put_in(character_id, **body.model_dump(), key=key)
-
-
-@_action("take-out", *_LIMITS)
-def take_out(world: TheWorld, character_id: str, body: models.InContainer, key: IdempotencyKey) -> Any:
-    """Take a thing out of a container."""
-    return world.take_out(character_id, **body.model_dump(), key=key)
-
-
-@_action("give", InUse, *_LIMITS)
-def give(world: TheWorld, character_id: str, body: models.Gift, key: IdempotencyKey) -> Any:
-    """Give a carried thing to another character in the same room."""
-    return world.give(character_id, **body.model_dump(), key=key)
-
-
-@_action("split", InUse, *_LIMITS)
-def split(world: TheWorld, character_id: str, body: models.Split, key: IdempotencyKey) -> Any:
-    """Split a carried stack."""
-    return world.split(character_id, **body.model_dump(), key=key)
-
-
-@_action("stack", InUse, NotMadeForThat)
-def stack(world: TheWorld, character_id: str, body: models.Stack, key: IdempotencyKey) -> Any:
-    """Merge a carried stack into another."""
-    return world.stack(character_id, **body.model_dump(), key=key)
-
-
-@_action("wear", InUse, NotMadeForThat)
-def wear(world: TheWorld, character_id: str, body: models.OfItem, key: IdempotencyKey) -> Any:
-    """Put on a carried piece of armor."""
-    return world.wear(character_id, body.item, key=key)
-
-
-@_action("wield", InUse, NotMadeForThat)
-def wield(world: TheWorld, character_id: str, body: models.Wield, key: IdempotencyKey) -> Any:
-    """Take a carried weapon into a hand."""
-    return world.wield(character_id, **body.model_dump(), key=key)
-
-
-@_action("remove")
-def remove(world: TheWorld, character_id: str, body: models.OfItem, key: IdempotencyKey) -> Any:
-    """Take off a worn thing, or put away a wielded one."""
-    return world.remove(character_id, body.item, key=key)
-
-
-@_action("use", NotMadeForThat)
-def use(world: TheWorld, character_id: str, body: models.OfItem, key: IdempotencyKey) -> Any:
-    """Drink a carried potion."""
-    return world.use(character_id, body.item, key=key)
-
-
-@_action("adjust")
-def adjust(world: TheWorld, character_id: str, body: models.Adjustment, key: IdempotencyKey) -> Any:
-    """Add amounts, which may be negative, to a character's values; each value stays within its bounds."""
-    return world.adjust(character_id, **body.model_dump(), key=key)
-
-
-@_action("buy", NotForSale, NotEnoughGold, *_LIMITS)
-def buy(world: TheWorld, character_id: str, body: models.Trade, key: IdempotencyKey) -> Any:
-    """Buy from a shopkeeper in the same room."""
-    return world.buy(character_id, **body.model_dump(), key=key)
-
-
-@_action("sell", InUse, NotForSale, NotEnoughGold, *_LIMITS)
-def sell(world: TheWorld, character_id: str, body: models.Trade, key: IdempotencyKey) -> Any:
-    """Sell to a shopkeeper in the same room."""
-    return world.sell(character_id, **body.model_dump(), key=key)
-
-
-@_action("say")
-def say(world: TheWorld, character_id: str, body: models.Words, key: IdempotencyKey) -> Any:
-    """Say something to everybody in the room."""
-    return world.say(character_id, body.text, key=key)
+for _action in TABLE:
+    router.post(
+        f"/characters/{{character_id}}/{_action.name}",
+        response_model=models.EventModel,
+        responses=responses(*_ACTING, *_action.errors),
+    )(_endpoint(_action))

@@ -10,18 +10,20 @@ from typing import Annotated, cast
 import typer
 from rich.table import Table
 
+from squinney.cli.connecting import open_systems
+from squinney.cli.parameters import Json
+from squinney.cli.printing import console, print_json
 from squinney.errors import SquinneyError
 from squinney.game import World, find_problems
 from squinney.game.documents import EVENTS
 from squinney.game.surface import words
 from squinney.game.surface.terminal import Player
-from squinney.http.commands import Json, console, open_systems, print_json
 from squinney.patterns.follow import Feed, Reader
 from squinney.system import Assembled
 
 app = typer.Typer(help="A world of rooms, things and characters.", no_args_is_help=True)
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 
 
 def _world(systems: Assembled) -> World:
@@ -46,10 +48,10 @@ def load(
         f"{report.problems:,}",
     )
     console.print(table)
-    for one in report.unread[:MOST_SHOWN]:
+    for one in report.unread[:MAX_SHOWN]:
         console.print(str(one), highlight=False, markup=False, soft_wrap=True)
-    if report.problems > MOST_SHOWN:
-        console.print(f"and {report.problems - MOST_SHOWN:,} more; --json lists them", highlight=False)
+    if report.problems > MAX_SHOWN:
+        console.print(f"and {report.problems - MAX_SHOWN:,} more; --json lists them", highlight=False)
 
 
 @app.command()

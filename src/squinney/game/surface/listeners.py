@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 
 from squinney.mongo.schema import Document
 
-MOST_WAITING = 64
+MAX_WAITING = 64
 SENT_FIELDS = ("kind", "character_id", "name", "text", "item_id", "other_id", "location_id")
 
 
@@ -23,7 +23,8 @@ class Listener:
     def put(self, event: Document) -> None:
         """Queue an event; if too many are waiting, replace all of them by one `gap` event."""
         self._waiting.append(event)
-        if len(self._waiting) > MOST_WAITING:
+        # guard: a slow socket's queue is bounded
+        if len(self._waiting) > MAX_WAITING:
             self._waiting = deque([{"kind": "gap"}])
         self._ready.set()
 
@@ -73,7 +74,9 @@ class Listeners:
         own = self._of_character.get(event["character_id"], set())
         if event["kind"] == "arrived":
             for listener in own:
+                # guard: a socket follows its character to the next room
                 self.move(listener, event["location_id"])
+        # guard: a socket receives only the events of its own room
         if receivers := own | self._in_room.get(event["location_id"], set()):
             sent = {name: event[name] for name in SENT_FIELDS if name in event}
             for listener in receivers:

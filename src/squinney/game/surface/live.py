@@ -26,7 +26,8 @@ from squinney.errors import SquinneyError
 from squinney.game import Copies, World
 from squinney.game.documents import EVENTS
 from squinney.game.surface.listeners import Listener, Listeners
-from squinney.http.visitor import visitor_of
+from squinney.http.access.live_connections import live_connections
+from squinney.http.access.visitor import visitor_of
 from squinney.mongo.schema import Db
 from squinney.patterns.follow import Change, Feed, Reader
 from squinney.roles import may_act_as
@@ -34,11 +35,11 @@ from squinney.system import Assembled
 
 log = logging.getLogger(__name__)
 
-MOST_SOCKETS = 2_000
-MOST_PER_PERSON = 10
+MAX_SOCKETS = 2_000
+MAX_PER_PERSON = 10
 SEND_SECONDS = 10.0
-LONGEST_MESSAGE = 16
-MOST_MESSAGES = 30  # from one socket in `WINDOW_SECONDS`
+MAX_MESSAGE_LENGTH = 16
+MAX_MESSAGES = 30  # from one socket in `WINDOW_SECONDS`
 WINDOW_SECONDS = 60.0
 REFUSED, FULL, GOING = 1008, 1013, 1001
 
@@ -84,7 +85,7 @@ class Live:
 
     def add(self, listener: Listener, person_id: str) -> bool:
         """Register a socket; return False if the process or the person has too many."""
-        if len(self._listeners) >= MOST_SOCKETS or self._sockets_of[person_id] >= MOST_PER_PERSON:
+        if len(self._listeners) >= MAX_SOCKETS or self._sockets_of[person_id] >= MAX_PER_PERSON:
             return False
         self._listeners.add(listener)
         self._sockets_of[person_id] += 1
@@ -136,6 +137,7 @@ async def listen(socket: WebSocket) -> None:
     except SquinneyError as error:
         await socket.close(REFUSED, error.code)
         return
+    # guard: only the character's owner can open a socket
     if found.get("owner") != person["_id"] and not may_act_as(person["role"], "admin"):
         await socket.close(REFUSED, "unknown-character")
         return
@@ -146,9 +148,13 @@ async def listen(socket: WebSocket) -> None:
     try:
         # The character may have moved after the first read and before the listener was added.
         again = await run_in_threadpool(world.character, character_id)
+        # guard: a socket whose character moves while it opens receives events of the new room
         live.correct_room(listener, found["location"]["id"], again["location"]["id"])
         await socket.accept()
-        await _serve(socket, listener)
+        with live_connections(socket.app).until_session_ends(socket) as session:
+            await _serve(socket, listener)
+        if session.cancel_called:
+            await _close(socket, "your session has ended")
     except SquinneyError as error:
         await socket.close(FULL, error.code)
     finally:
@@ -174,9 +180,13 @@ async def _serve(socket: WebSocket, listener: Listener) -> None:
 
         tasks.start_soon(run_and_cancel_other, partial(_send, socket, listener))
         await run_and_cancel_other(partial(_receive, socket))
+    await _close(socket, "this socket only listens")
+
+
+async def _close(socket: WebSocket, reason: str) -> None:
     if socket.application_state is WebSocketState.CONNECTED and socket.client_state is WebSocketState.CONNECTED:
         with anyio.move_on_after(SEND_SECONDS), suppress(RuntimeError, OSError, WebSocketDisconnect):
-            await socket.close(REFUSED, "this socket only listens")
+            await socket.close(REFUSED, reason)
 
 
 async def _send(socket: WebSocket, listener: Listener) -> None:
@@ -195,10 +205,11 @@ async def _receive(socket: WebSocket) -> None:
         message = await socket.receive()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", GOING))
-        if message.get("bytes") or len(message.get("text") or "") > LONGEST_MESSAGE or message.get("text") != "ping":
+        if message.get("bytes") or len(message.get("text") or "") > MAX_MESSAGE_LENGTH or message.get("text") != "ping":
             return
         if time.monotonic() - started > WINDOW_SECONDS:
             started, count = time.monotonic(), 0
         count += 1
-        if count > MOST_MESSAGES:
+        # guard: a socket that sends too many messages is closed
+        if count > MAX_MESSAGES:
             return

@@ -12,10 +12,11 @@ from squinney.game import Location
 
 STEP = {"n": (0, -1), "s": (0, 1), "e": (1, 0), "w": (-1, 0), "u": (1, -1), "d": (1, 1)}
 OTHER_STEP = (1, 0)  # for exits with other names
-CELL_WIDTH, CELL_HEIGHT = 138, 68
-BOX_WIDTH, BOX_HEIGHT = 108, 36
+CELL_WIDTH, CELL_HEIGHT = 104, 70
+BOX_WIDTH, BOX_HEIGHT = 88, 42
 FARTHEST = 6
-LONGEST_LABEL = 15
+MAX_AWAY = 2, 3  # cells: more columns would not be readable beside the room
+MAX_LINE_LENGTH = 12
 Cell = tuple[int, int]
 
 
@@ -50,7 +51,7 @@ def _free_cell(taken: set[Cell], start: Cell, step: Cell) -> Cell:
 def draw(seen: Sequence[Location], here: str) -> Markup:
     """Draw the map: the room `here` is marked, and exits to rooms that are not on the map are dashed."""
     rooms = {room["_id"]: room for room in seen}
-    cells = cells_of(rooms, here)
+    cells = {name: (x, y) for name, (x, y) in cells_of(rooms, here).items() if _is_near(x, y)}
     if not cells:
         return Markup("")
     left, top = min(x for x, _ in cells.values()), min(y for _, y in cells.values())
@@ -71,7 +72,7 @@ def _ways(rooms: Mapping[str, Location], centres: Mapping[str, tuple[float, floa
                 key, (x2, y2), kind = frozenset((name, target)), centres[target], "way"
             else:
                 dx, dy = STEP.get(direction, OTHER_STEP)
-                key, (x2, y2), kind = frozenset((name, direction, target)), (x + dx * 68, y + dy * 32), "way unknown"
+                key, (x2, y2), kind = frozenset((name, direction, target)), (x + dx * 51, y + dy * 34), "way unknown"
             line = Markup('<line class="{}" x1="{:g}" y1="{:g}" x2="{:g}" y2="{:g}"/>').format(kind, x, y, x2, y2)
             lines.setdefault(key, line)
     return list(lines.values())
@@ -79,9 +80,30 @@ def _ways(rooms: Mapping[str, Location], centres: Mapping[str, tuple[float, floa
 
 def _box(room: Location, x: float, y: float, here: bool) -> Markup:
     name = room["name"] or room["_id"]
-    label = name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1].rstrip()}…"
     box = Markup('<rect class="{}" x="{:g}" y="{:g}" width="{}" height="{}" rx="7"/>').format(
         "room here" if here else "room", x - BOX_WIDTH / 2, y - BOX_HEIGHT / 2, BOX_WIDTH, BOX_HEIGHT
     )
-    text = Markup('<text class="{}" x="{:g}" y="{:g}">{}</text>').format("here" if here else "", x, y + 4, label)
+    lines = _lines_of(name)
+    first = y + 4 - (len(lines) - 1) * 7
+    text = Markup("").join(
+        Markup('<text class="{}" x="{:g}" y="{:g}">{}</text>').format("here" if here else "", x, first + row * 14, line)
+        for row, line in enumerate(lines)
+    )
     return Markup("<g><title>{}</title>").format(name) + box + text + Markup("</g>")
+
+
+def _is_near(x: int, y: int) -> bool:
+    return abs(x) <= MAX_AWAY[0] and abs(y) <= MAX_AWAY[1]
+
+
+def _lines_of(name: str) -> list[str]:
+    """Split a name into two lines; what does not fit is cut, and the tooltip has all of it."""
+    words = name.split()
+    first = words.pop(0) if words else ""
+    while words and len(first) + 1 + len(words[0]) <= MAX_LINE_LENGTH:
+        first = f"{first} {words.pop(0)}"
+    return [_cut(line) for line in (first, " ".join(words)) if line]
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= MAX_LINE_LENGTH else f"{line[: MAX_LINE_LENGTH - 1].rstrip()}…"

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from squinney.game.documents import MOST_GOLD, MOST_QTY, MOST_VITAL, MOST_WEIGHT, Character, Event, Item, Location
+from squinney.game.documents import MAX_GOLD, MAX_QTY, MAX_VITAL, MAX_WEIGHT, Character, Event, Item, Location
 from squinney.http.bodies import Body
 from squinney.http.response_models import model_of, page_of
 
 Id = Annotated[str, Field(min_length=1, max_length=200)]
-Qty = Annotated[int, Field(ge=1, le=MOST_QTY)]
+Qty = Annotated[int, Field(ge=1, le=MAX_QTY)]
 Intrinsic = Literal["strength", "dexterity", "intelligence", "charisma"]
 
 
@@ -34,15 +34,15 @@ class NewItem(Body):
     character: Id | None = None
     container: Id | None = None
     qty: Qty = 1
-    weight: int = Field(1, ge=0, le=MOST_WEIGHT)
+    weight: int = Field(1, ge=0, le=MAX_WEIGHT)
     price: int = Field(0, ge=0, le=10**9)
     bonus: int = Field(0, ge=-1_000, le=1_000)
     description: str = Field("", max_length=2_000)
     hands: int | None = Field(None, ge=1, le=2)
     region: Literal["head", "hands", "feet", "body"] | None = None
-    heals: int | None = Field(None, ge=0, le=MOST_VITAL)
-    mana: int | None = Field(None, ge=0, le=MOST_VITAL)
-    capacity: int | None = Field(None, ge=0, le=MOST_WEIGHT)
+    heals: int | None = Field(None, ge=0, le=MAX_VITAL)
+    mana: int | None = Field(None, ge=0, le=MAX_VITAL)
+    capacity: int | None = Field(None, ge=0, le=MAX_WEIGHT)
 
 
 class NewCharacter(Body):
@@ -51,7 +51,7 @@ class NewCharacter(Body):
     id: Id | None = None
     name: str = Field(min_length=1, max_length=60, examples=["Ann"])
     location: Id
-    gold: int = Field(0, ge=0, le=MOST_GOLD)
+    gold: int = Field(0, ge=0, le=MAX_GOLD)
     kind: Literal["player", "shopkeeper", "monster"] = "player"
     owner: Id | None = Field(None, description="The user who plays the character on the web front")
     character_class: str = Field("wanderer", min_length=1, max_length=40)
@@ -121,7 +121,7 @@ class Words(Body):
     text: str = Field(min_length=1, max_length=500, pattern=r"^[^\x00]+$")
 
 
-Change = Annotated[int, Field(ge=-MOST_VITAL, le=MOST_VITAL)]
+Change = Annotated[int, Field(ge=-MAX_VITAL, le=MAX_VITAL)]
 
 
 class Adjustment(Body):
@@ -136,10 +136,10 @@ class Adjustment(Body):
 
 
 _ENTRIES = list[dict[str, Any]]  # not a model: fields that a thing does not have must be missing, not null
-_INTERNAL = ("schema_version", "txns", "things")
+_INTERNAL = ("schema_version", "things")
 
 EventModel = model_of(Event, model_name="EventModel")
-LocationModel = model_of(Location, without=["txns", "is_start"], players=_ENTRIES, inventory=_ENTRIES)
+LocationModel = model_of(Location, without=["is_start"], players=_ENTRIES, inventory=_ENTRIES)
 CharacterModel = model_of(
     Character, without=[*_INTERNAL, "minted", "created_at", "pace", "wanders"], inventory=_ENTRIES
 )

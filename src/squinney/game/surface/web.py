@@ -6,23 +6,29 @@ Every action is a form. With our script the form is sent in the background, and 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
+from markupsafe import Markup
+from pydantic import Field, create_model
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import WebSocketRoute
 
 from squinney.errors import Invalid, NotFound, SquinneyError
-from squinney.game import Character, Entry, Event, UnknownCharacter, World, rules
+from squinney.game import Entry, Location, World, rules
 from squinney.game.surface import maps
+from squinney.game.surface.actions import ACTIONS, TABLE, act
+from squinney.game.surface.grammar import Call
 from squinney.game.surface.live import close_live, listen
+from squinney.game.surface.typed import Typed
+from squinney.http.access.callers import PageRoute
+from squinney.http.access.permissions import is_admin, needs, signed_in
+from squinney.http.access.visitor import visitor_of
 from squinney.http.dependencies import service
 from squinney.http.pages import render
-from squinney.http.permissions import is_admin, needs, signed_in
-from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
 from squinney.transactions import Key
 
@@ -34,16 +40,15 @@ async def _lifespan(app: Any) -> AsyncIterator[None]:
     await run_in_threadpool(close_live, app)
 
 
-router = APIRouter(prefix="/game", lifespan=_lifespan)
+router = APIRouter(prefix="/game", lifespan=_lifespan, route_class=PageRoute)
 router.routes.append(WebSocketRoute("/game/ws", listen))
-WRITES_NEED = "member"
 
 TheWorld = Annotated[World, Depends(service("game", "world", World))]
 Text = Annotated[str, Form(max_length=1_000)]
 
 FIRST_GOLD = 40
-MOST_CHARACTERS = 10
-MOST_OPENED = 8  # containers in a room whose contents are shown
+MAX_CHARACTERS = 10
+MAX_OPENED = 8  # containers in a room whose contents are shown
 CLASSES = {
     "wanderer": {},
     "sailor": {"strength": 14, "intelligence": 8},
@@ -53,10 +58,9 @@ CLASSES = {
 IN_BACKGROUND = "x-game"
 
 
-def _require_own(request: Request, character: Character) -> None:
+def _require_own(request: Request, world: TheWorld, character_id: str) -> None:
     """Refuse another user's character as unknown, so that nobody learns whether the character exists."""
-    if character.get("owner") != signed_in(request)["_id"] and not is_admin(request):
-        raise UnknownCharacter(f"there is no character {character['_id']}", character_id=character["_id"])
+    world.character_of(character_id, owner=None if is_admin(request) else signed_in(request)["_id"])
 
 
 # ---- choose a character ----
@@ -77,14 +81,25 @@ def _index(request: Request, world: World, *, error: SquinneyError | None = None
     return render(
         request,
         "game/index.html",
-        characters=world.owned_by(person["_id"], limit=MOST_CHARACTERS).items if person else [],
+        characters=world.owned_by(person["_id"], limit=MAX_CHARACTERS).items if person else [],
         start=start,
+        drawn=_around(world, start) if start else "",
+        goals=world.goals(),
         classes=list(CLASSES),
-        most=MOST_CHARACTERS,
+        most=MAX_CHARACTERS,
         typed=typed,
         key=new_id(),
         error=error,
     )
+
+
+def _around(world: World, start: Location) -> Markup:
+    """Draw the first room and those beside it; where their other exits lead is for players to find out."""
+    rooms = [start]
+    for beside in start["exits"].values():
+        with suppress(NotFound):
+            rooms.append(world.location(beside))
+    return maps.draw(rooms, start["_id"])
 
 
 @router.post("/characters", response_class=HTMLResponse)
@@ -99,7 +114,7 @@ def create_character(request: Request, world: TheWorld, name: Text, character_cl
             location=world.start()["_id"],
             gold=FIRST_GOLD,
             owner=owner,
-            most_owned=MOST_CHARACTERS,
+            max_owned=MAX_CHARACTERS,
             character_class=character_class,
             intrinsics=CLASSES[character_class],
             key=Key(key, f"web:{owner}") if key else None,
@@ -131,15 +146,16 @@ def _screen(
     template: str,
     *,
     error: SquinneyError | None = None,
-    key: str = "",
+    answer: str = "",
+    line: str = "",
 ) -> Response:
-    _require_own(request, world.character(character_id))
+    _require_own(request, world, character_id)
     me = world.screen(character_id)
     room = me["location"]
-    people = [one for one in room["players"] if one["id"] != character_id]
-    keepers = [one for one in people if one["kind"] == "shopkeeper"]
+    people = [player for player in room["players"] if player["id"] != character_id]
+    keepers = [person for person in people if person["kind"] == "shopkeeper"]
     shown = [*rules.walk(me["inventory"]), *room["inventory"]]
-    opened = [entry for entry in room["inventory"] if entry.get("count")][:MOST_OPENED]
+    opened = [entry for entry in room["inventory"] if entry.get("count")][:MAX_OPENED]
     return render(
         request,
         template,
@@ -158,12 +174,15 @@ def _screen(
         weapons=world.weapons(character_id),
         used=rules.in_use(me),
         limit=rules.carry_limit(me),
+        goals=world.goals(),
         events=[event for event in reversed(world.recent(room["id"], limit=12)) if event["kind"] != "changed"],
         map=maps.draw(world.map_of(character_id), room["id"]),
         described=rules.described,
         way=rules.direction_name,
-        key=key or new_id(),
+        key=new_id(),
         error=error,
+        answer=answer,
+        line=line,
     )
 
 
@@ -181,77 +200,56 @@ def _contents(world: World, character_id: str, container_id: str) -> list[Any]:
         return []
 
 
-Act = Callable[[World, str, "FormFields"], Event]
-
-
-class FormFields:
-    """The fields of a form, with the idempotency key that makes a form sent twice act once."""
-
-    def __init__(self, fields: dict[str, str], key: str, scope: str) -> None:
-        self._fields = fields
-        self.key = Key(key, scope) if key else None
-
-    def text(self, name: str) -> str:
-        """Raises: `Invalid` if the field is empty."""
-        value = self._fields[name]
-        if not value:
-            raise Invalid(f"{name} is missing", field=name)
-        return value
-
-    def qty(self) -> int | None:
-        """Return the quantity, or None if the field is empty. Raises: `Invalid` if it is not a number."""
-        value = self._fields["qty"].strip()
-        if not value:
-            return None
-        if not value.isascii() or not value.isdigit() or len(value) > 9:
-            raise Invalid("qty must be a whole number", field="qty")
-        return int(value)
-
-
-ACTS: dict[str, Act] = {
-    "move": lambda w, me, f: w.move(me, f.text("direction"), key=f.key),
-    "pick-up": lambda w, me, f: w.pick_up(me, f.text("item"), f.qty(), key=f.key),
-    "drop": lambda w, me, f: w.drop(me, f.text("item"), f.qty(), key=f.key),
-    "put-in": lambda w, me, f: w.put_in(me, f.text("container"), f.text("item"), f.qty(), key=f.key),
-    "take-out": lambda w, me, f: w.take_out(me, f.text("container"), f.text("item"), f.qty(), key=f.key),
-    "give": lambda w, me, f: w.give(me, f.text("to"), f.text("item"), f.qty(), key=f.key),
-    "wear": lambda w, me, f: w.wear(me, f.text("item"), key=f.key),
-    "wield": lambda w, me, f: w.wield(me, f.text("item"), f.text("hand"), key=f.key),
-    "remove": lambda w, me, f: w.remove(me, f.text("item"), key=f.key),
-    "use": lambda w, me, f: w.use(me, f.text("item"), key=f.key),
-    "buy": lambda w, me, f: w.buy(me, f.text("to"), f.text("item"), f.qty() or 1, key=f.key),
-    "sell": lambda w, me, f: w.sell(me, f.text("to"), f.text("item"), f.qty() or 1, key=f.key),
-    "say": lambda w, me, f: w.say(me, f.text("text"), key=f.key),
+# Every field of every action that a player can take: the address of a form names its action.
+_FORM_FIELDS: Any = {
+    name: (str, Field("", max_length=1_000))
+    for action in TABLE
+    if action.by_players
+    for name in ("key", *action.fields.model_fields)
 }
+ActionForm = create_model("ActionForm", **_FORM_FIELDS)
+
+
+@router.get("/play/{character_id}/{action}", response_class=HTMLResponse)
+def leave_action(character_id: str, action: str) -> Response:
+    """Return to the screen from the address of a form, which is visited when its answer is reloaded."""
+    return RedirectResponse(f"/game/play/{character_id}", status_code=303)
+
+
+@router.post("/play/{character_id}/type", response_class=HTMLResponse)
+def type_line(request: Request, world: TheWorld, character_id: str, line: Text = "", key: Text = "") -> Response:
+    """Run a typed command, and show its answer on the screen."""
+    _require_own(request, world, character_id)
+    try:
+        typed = Typed(world, character_id)
+        answer = typed.run(line, key=_key(key, character_id))
+    except SquinneyError as error:
+        return _screen(request, world, character_id, _template(request), error=error, line=line)
+    # The screen shows a room that was walked into anyway.
+    return _screen(request, world, character_id, _template(request), answer="" if typed.location_id else answer)
 
 
 @router.post("/play/{character_id}/{action}", response_class=HTMLResponse)
-def act(
-    request: Request,
-    world: TheWorld,
-    character_id: str,
-    action: str,
-    key: Text = "",
-    item: Text = "",
-    container: Text = "",
-    to: Text = "",
-    direction: Text = "",
-    hand: Text = "right",
-    qty: Text = "",
-    text: Text = "",
+def run_action(
+    request: Request, world: TheWorld, character_id: str, action: str, form: Annotated[ActionForm, Form()]
 ) -> Response:
     """Run an action; a refusal is shown on the same screen."""
-    _require_own(request, world.character(character_id))
-    in_background = IN_BACKGROUND in request.headers
-    fields = {"item": item, "container": container, "to": to, "direction": direction}
-    form = FormFields({**fields, "hand": hand, "qty": qty, "text": text}, key, f"web:{character_id}")
+    _require_own(request, world, character_id)
     try:
-        if action not in ACTS:
-            raise NotFound(f"nobody can {action[:40]} here")
-        ACTS[action](world, character_id, form)
+        typed = form.model_dump()
+        fields = ACTIONS[action].fields_of_form(typed) if action in ACTIONS else {}
+        act(world, character_id, Call(action, fields), _key(typed["key"], character_id))
     except SquinneyError as error:
-        template = "game/screen.html" if in_background else "game/play.html"
-        return _screen(request, world, character_id, template, error=error)
-    if in_background:
-        return _screen(request, world, character_id, "game/screen.html")
+        return _screen(request, world, character_id, _template(request), error=error)
+    if IN_BACKGROUND in request.headers:
+        return _screen(request, world, character_id, _template(request))
     return RedirectResponse(f"/game/play/{character_id}", status_code=303)
+
+
+def _key(given: str, character_id: str) -> Key | None:
+    """Return the key that makes a form sent twice act once."""
+    return Key(given, f"web:{character_id}") if given else None
+
+
+def _template(request: Request) -> str:
+    return "game/screen.html" if IN_BACKGROUND in request.headers else "game/play.html"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any
 
 from squinney.errors import NotFound
 
-Act = TypeVar("Act")
 
-
-def find_command(commands: Mapping[str, Act], word: str) -> Act | None:
-    """Return the command of that name, or the first one whose name starts with the word."""
-    return commands.get(word) or next((commands[name] for name in commands if name.startswith(word)), None)
+def find_command(commands: Iterable[str], word: str) -> str:
+    """Return the command with that name, or the first one that starts with the word; empty if there is none."""
+    names = list(commands)
+    return word if word in names else next((name for name in names if name.startswith(word)), "")
 
 
 def unknown_command(commands: Iterable[str], word: str) -> str:
@@ -59,4 +58,5 @@ def _without_article(name: str) -> str:
 
 def printable(text: str) -> str:
     """Replace control characters by spaces: a text by another user must not control the terminal or fake a line."""
+    # guard: a text by another user does not control the terminal
     return "".join(letter if letter.isprintable() else " " for letter in text)

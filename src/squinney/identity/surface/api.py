@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from squinney.http.problems import responses
+from squinney.http.error_responses import responses
 from squinney.http.response_models import model_of
 from squinney.http.routes import OneThreadRoute
 from squinney.identity.documents import ApiKey

@@ -8,9 +8,11 @@ from typing import Annotated, cast
 import typer
 from rich.table import Column
 
+from squinney.cli.connecting import open_systems
+from squinney.cli.parameters import Cursor, Json, Limit
+from squinney.cli.printing import console, print_json, print_line, print_page
 from squinney.clock import utcnow
 from squinney.errors import Invalid
-from squinney.http.commands import Cursor, Json, Limit, console, open_systems, print_json, print_line, print_page
 from squinney.identity import ApiKey, Keys
 from squinney.system import Assembled
 

@@ -8,7 +8,9 @@ from typing import Annotated, cast
 import typer
 from rich.table import Column
 
-from squinney.http.commands import Cursor, Json, Limit, open_systems, print_line, print_page, print_result
+from squinney.cli.connecting import open_systems
+from squinney.cli.parameters import Cursor, Json, Limit
+from squinney.cli.printing import print_line, print_page, print_result
 from squinney.identity import Invitations, People, Person
 from squinney.system import Assembled
 

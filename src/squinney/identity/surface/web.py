@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, Request
@@ -9,28 +10,28 @@ from fastapi.responses import HTMLResponse
 from starlette.responses import Response
 
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
+from squinney.http.access.callers import PageRoute
+from squinney.http.access.permissions import needs, signed_in
+from squinney.http.access.visitor import visitor_of
 from squinney.http.dependencies import client_address, service
-from squinney.http.pages import LONGEST_NEXT, redirect, render
-from squinney.http.permissions import needs, signed_in
+from squinney.http.pages import MAX_NEXT_LENGTH, own_path, redirect, render
 from squinney.http.threads import PASSWORDS
-from squinney.http.visitor import visitor_of
 from squinney.identity import Invitations, People, Person, Sessions, SignInRefused
 
-router = APIRouter()
-WRITES_NEED = "visitor"
+router = APIRouter(route_class=PageRoute)
 
 PeopleDep = Annotated[People, Depends(service("identity", "people", People))]
 SessionsDep = Annotated[Sessions, Depends(service("identity", "sessions", Sessions))]
 InvitationsDep = Annotated[Invitations, Depends(service("identity", "invitations", Invitations))]
 Text = Annotated[str, Form(max_length=1_000)]
-Next = Annotated[str, Query(max_length=LONGEST_NEXT)]
+Next = Annotated[str, Query(max_length=MAX_NEXT_LENGTH)]
 REFUSALS = (Invalid, Forbidden, Conflict, LimitReached)
 
 
 @router.get("/sign-in", response_class=HTMLResponse)
 def show_sign_in(request: Request, next: Next = "/") -> Response:
     """Show the sign-in form."""
-    return render(request, "identity/sign_in.html", next=_safe_path(next), error=None, login="")
+    return render(request, "identity/sign_in.html", next=own_path(next), error=None, login="")
 
 
 @router.post("/sign-in", response_class=HTMLResponse)
@@ -42,7 +43,7 @@ def sign_in(
     try:
         person = people.sign_in(login, password, address=client_address(request.scope))
     except REFUSALS as error:
-        return render(request, "identity/sign_in.html", next=_safe_path(next), error=error, login=login[:100])
+        return render(request, "identity/sign_in.html", next=own_path(next), error=error, login=login[:100])
     return _start_session(request, sessions, person, next)
 
 
@@ -50,7 +51,7 @@ def sign_in(
 def show_sign_up(request: Request, next: Next = "/") -> Response:
     """Show the sign-up form."""
     _require_open_sign_up(request)
-    return render(request, "identity/sign_up.html", next=_safe_path(next), error=None, typed={})
+    return render(request, "identity/sign_up.html", next=own_path(next), error=None, typed={})
 
 
 @router.post("/sign-up", response_class=HTMLResponse)
@@ -70,7 +71,7 @@ def sign_up(
         person = people.sign_up(login, password, name=name, address=client_address(request.scope))
     except REFUSALS as error:
         typed = {"login": login[:100], "name": name[:100]}
-        return render(request, "identity/sign_up.html", next=_safe_path(next), error=error, typed=typed)
+        return render(request, "identity/sign_up.html", next=own_path(next), error=error, typed=typed)
     return _start_session(request, sessions, person, next)
 
 
@@ -143,10 +144,7 @@ def _start_session(request: Request, sessions: Sessions, person: Person, next: s
     if visitor.session_token:
         sessions.end(visitor.session_token)
     visitor.sign_in(person, sessions.start(person))
-    return redirect(request, _safe_path(next), f"Welcome, {person['name']}.")
-
-
-def _safe_path(target: str) -> str:
-    """Return the target if it is a path of this site, else `/`: signing in must not redirect to another site."""
-    safe = target.startswith("/") and not target.startswith("//") and "\\" not in target
-    return target if safe and target.isprintable() else "/"
+    welcome: Callable[[str, str], None] | None = getattr(request.app.state, "welcome", None)
+    if welcome:  # the service's, which gives newcomers of a demo what they need
+        welcome(person["_id"], person["name"])
+    return redirect(request, next, f"Welcome, {person['name']}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
@@ -11,7 +11,7 @@ from squinney.errors import Conflict
 from squinney.http.bodies import Body, IgnoresReadOnlyFields
 from squinney.http.cursors import Cursor, Limit, SignCursor
 from squinney.http.dependencies import IdempotencyKey, service
-from squinney.http.problems import responses
+from squinney.http.error_responses import responses
 from squinney.http.response_models import model_of, page_of, signed_page
 from squinney.http.routes import OneThreadRoute
 from squinney.ledger import (
@@ -24,11 +24,13 @@ from squinney.ledger import (
     Entry,
     InsufficientFunds,
     Transfer,
+    TransferOutcome,
     UnknownAccount,
 )
 from squinney.ledger.accounts import CURRENCY
-from squinney.ledger.documents import MOST_AMOUNT, MOST_BALANCE
-from squinney.transactions import Busy, KeyReused, StillRunning
+from squinney.ledger.documents import MAX_AMOUNT, MAX_BALANCE
+from squinney.ledger.many import MAX_TRANSFERS
+from squinney.transactions import Busy, KeyReused
 
 router = APIRouter(prefix="/api/ledger", tags=["ledger"], route_class=OneThreadRoute)
 
@@ -42,7 +44,7 @@ class NewAccount(IgnoresReadOnlyFields, Body):
 
     READ_ONLY = frozenset({"id", "balance", "opened_at", "closed_at"})
     currency: Currency
-    opening: int = Field(0, ge=0, le=MOST_BALANCE, description="Money that comes from outside, in minor units")
+    opening: int = Field(0, ge=0, le=MAX_BALANCE, description="Money that comes from outside, in minor units")
     name: str = Field("", max_length=100, examples=["Corner bakery"])
     owner: str | None = Field(
         None, min_length=1, max_length=200, description="The id of the person who can use the account on the web front"
@@ -54,13 +56,26 @@ class NewTransfer(Body):
 
     src: str = Field(min_length=1, max_length=200, examples=["01k9x3v0k2f8m4q7r5t6w8y9za"])
     dst: str = Field(min_length=1, max_length=200, examples=["01k9x3v0k2f8m4q7r5t6w8y9zb"])
-    amount: int = Field(ge=1, le=MOST_AMOUNT, description="In minor units", examples=[1250])
+    amount: int = Field(ge=1, le=MAX_AMOUNT, description="In minor units", examples=[1250])
     memo: str = Field("", max_length=500, examples=["bread for a week"])
 
 
-AccountModel = model_of(Account, without=["txns"])
+class NewTransfers(Body):
+    """Many new transfers, made in this order."""
+
+    transfers: list[NewTransfer] = Field(max_length=MAX_TRANSFERS)
+
+
+AccountModel = model_of(Account, without=[])
 EntryModel = model_of(Entry)
 TransferModel = model_of(Transfer)
+OutcomeModel = model_of(TransferOutcome, transfer=(TransferModel | None, None))
+
+
+class Outcomes(BaseModel):
+    """The outcomes of many transfers, in their order."""
+
+    outcomes: list[OutcomeModel]  # type: ignore[valid-type]
 
 
 class Total(BaseModel):
@@ -70,7 +85,7 @@ class Total(BaseModel):
     total: int
 
 
-@router.post("/accounts", status_code=201, response_model=AccountModel, responses=responses(KeyReused, StillRunning))
+@router.post("/accounts", status_code=201, response_model=AccountModel, responses=responses(KeyReused))
 def open_account(ledger: Ledger, body: NewAccount, key: IdempotencyKey) -> Any:
     """Open an account."""
     return ledger.open(body.currency, body.opening, name=body.name, owner=body.owner, key=key)
@@ -117,11 +132,18 @@ TRANSFER_ERRORS: list[type[Any]] = [UnknownAccount, AccountClosed, CurrencyMisma
     "/transfers",
     status_code=201,
     response_model=TransferModel,
-    responses=responses(*TRANSFER_ERRORS, KeyReused, StillRunning, Busy, Conflict),
+    responses=responses(*TRANSFER_ERRORS, KeyReused, Busy, Conflict),
 )
 def make_transfer(ledger: Ledger, body: NewTransfer, key: IdempotencyKey) -> Any:
     """Move money from one account to another."""
     return ledger.transfer(body.src, body.dst, body.amount, memo=body.memo, key=key)
+
+
+@router.post("/transfers/batch", response_model=Outcomes, responses=responses(KeyReused, Busy))
+def make_transfers(ledger: Ledger, body: NewTransfers, key: IdempotencyKey) -> Any:
+    """Make many transfers at once. A refused transfer refuses only itself; see its outcome."""
+    wanted = cast(Any, [transfer.model_dump() for transfer in body.transfers])
+    return {"outcomes": ledger.transfer_many(wanted, key=key)}
 
 
 @router.get("/totals/{currency}", response_model=Total, responses=responses())

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+import csv
+import re
+from pathlib import Path
+from typing import Annotated, Any, cast
 
 import typer
 from rich.table import Column
 
-from squinney.http.commands import Cursor, Json, KeyOption, Limit, format_counts, open_systems, print_page, print_result
-from squinney.ledger import Account, Accounts, Entry
+from squinney.cli.connecting import open_systems
+from squinney.cli.parameters import Cursor, Json, KeyOption, Limit
+from squinney.cli.printing import errors, format_counts, print_page, print_result
+from squinney.errors import Invalid
+from squinney.ledger import Account, Accounts, Entry, NewTransfer
+from squinney.mongo.schema import Document
 from squinney.patterns.money import formatted
 from squinney.system import Assembled
+from squinney.transactions import two_phase
 
 app = typer.Typer(help="Accounts between which money moves.", no_args_is_help=True)
 
@@ -54,6 +62,56 @@ def transfer(
     with open_systems(context) as systems:
         done = _accounts(systems).transfer(src, dst, amount, memo=memo, key=key)
     print_result(done, f"moved {formatted(done['amount'], done['currency'])} ({done['_id']})", as_json)
+
+
+@app.command("transfer-many")
+def transfer_many(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A CSV file with the columns src, dst, amount (minor units) and memo.")],
+    key: KeyOption = None,
+    as_json: Json = False,
+) -> None:
+    """Make up to 1,000 transfers at once. Refused ones are reported by line, and the others are made."""
+    wanted, lines = _read_transfers(file)
+    with open_systems(context) as systems:
+        try:
+            outcomes = _accounts(systems).transfer_many(wanted, key=key)
+        except Invalid as error:
+            raise _with_line(error, file, lines) from error
+    refused = [(line, one["refused"]) for line, one in zip(lines, outcomes, strict=True) if "refused" in one]
+    for line, why in refused:
+        errors.print(f"line {line}: {why['message']} ({why['code']})", highlight=False, soft_wrap=True)
+    print_result(outcomes, f"{len(outcomes) - len(refused)} made, {len(refused)} refused", as_json)
+    if refused:
+        raise typer.Exit(1)
+
+
+def _read_transfers(file: Path) -> tuple[list[NewTransfer], list[int]]:
+    """Return the transfers of a CSV file, and the line of each."""
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as text:
+            rows = csv.DictReader(text, strict=True)
+            if not {"src", "dst", "amount"} <= set(rows.fieldnames or ()):
+                raise Invalid(f"{file} must begin with the line src,dst,amount or src,dst,amount,memo", field="file")
+            read = [(_transfer_of(row), rows.line_num) for row in rows]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise Invalid(f"{file} cannot be read: {error}", field="file") from error
+    return [wanted for wanted, _ in read], [line for _, line in read]
+
+
+def _transfer_of(row: dict[Any, Any]) -> NewTransfer:
+    """Return the row with its amount as a number; `transfer_many` refuses what else is wrong, and names the field."""
+    amount = row["amount"]
+    whole = isinstance(amount, str) and re.fullmatch(r"-?[0-9]{1,20}", amount.strip())
+    return cast(NewTransfer, {**row, "amount": int(amount) if whole else amount, "memo": row.get("memo") or ""})
+
+
+def _with_line(error: Invalid, file: Path, lines: list[int]) -> Invalid:
+    """Return an error about the transfer of a number as one about its line."""
+    if not (found := re.match(r"transfers\[([0-9]+)\]\.?", error.message)):
+        return error
+    where = f"{file}, line {lines[int(found[1])]}"
+    return Invalid(f"{where}: {error.message[found.end() :].strip()}", **error.details)
 
 
 @app.command("show")
@@ -112,7 +170,35 @@ def total(context: typer.Context, currency: str, as_json: Json = False) -> None:
 
 @app.command()
 def recover(context: typer.Context, as_json: Json = False) -> None:
-    """Finish or undo the transactions of crashed processes; the background job does this every few seconds."""
+    """Finish or undo the two-phase transfers of crashed processes; the background job does this every few seconds."""
     with open_systems(context) as systems:
-        counts = dict(systems.transactions.recover())
+        counts = dict(two_phase.recover(systems.db))
     print_result(counts, format_counts(counts), as_json)
+
+
+@app.command()
+def stuck(
+    context: typer.Context,
+    finish: Annotated[str | None, typer.Option(metavar="RUN", help="Apply this run, whatever validators say.")] = None,
+    undo: Annotated[str | None, typer.Option(metavar="RUN", help="Take this run back, although it is decided.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the two-phase runs that cannot be settled, with their documents; finish or undo one of them."""
+    if finish and undo:
+        raise Invalid("use either --finish or --undo", field="undo")
+    with open_systems(context) as systems:
+        if finish:
+            two_phase.finish_stuck(systems.db, finish)
+        if undo:
+            two_phase.undo_stuck(systems.db, undo)
+        runs = two_phase.stuck_runs(systems.db)
+    print_result(runs, "\n".join(map(_describe_run, runs)) or "no run is stuck", as_json)
+
+
+def _describe_run(run: Document) -> str:
+    heading = f"{run['_id']}  {run['kind']}  {run['state']}  {run['at']:%Y-%m-%d %H:%M:%S}"
+    documents = (
+        f"  {one['verb']} {one['collection']} {one['id']} {one['update'] or ''} {'waiting' if one['held'] else 'done'}"
+        for one in run["documents"]
+    )
+    return "\n".join([heading, *documents])

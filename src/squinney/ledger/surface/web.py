@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, Request
@@ -9,9 +10,11 @@ from fastapi.responses import HTMLResponse
 from starlette.responses import Response
 
 from squinney.errors import Conflict, Forbidden, SquinneyError
+from squinney.http.access.callers import PageRoute
+from squinney.http.access.permissions import is_admin, needs, signed_in
+from squinney.http.access.visitor import visitor_of
 from squinney.http.dependencies import service
 from squinney.http.pages import redirect, render, without_damaged
-from squinney.http.permissions import is_admin, needs, signed_in
 from squinney.ledger import Account, Accounts, UnknownAccount
 from squinney.ledger.documents import ACCOUNT, ENTRY
 from squinney.mongo.shapes import fits
@@ -19,17 +22,21 @@ from squinney.patterns import money
 from squinney.patterns.ids import new_id
 from squinney.transactions import Key, KeyReused
 
-router = APIRouter(prefix="/ledger")
-WRITES_NEED = "member"
+router = APIRouter(prefix="/ledger", route_class=PageRoute)
 
 Ledger = Annotated[Accounts, Depends(service("ledger", "accounts", Accounts))]
 Text = Annotated[str, Form()]
 Cursor = Annotated[str | None, Query(max_length=20_000)]
 
 
-@router.get("", response_class=HTMLResponse, dependencies=[needs("member")])
+@router.get("", response_class=HTMLResponse)
 def show_accounts(request: Request, ledger: Ledger, cursor: Cursor = None) -> Response:
-    """List the visitor's accounts, or all for an admin, with forms to open one and to transfer money."""
+    """List the visitor's accounts, or all for an admin, with forms to open one and to transfer money.
+
+    Visitors who have not signed in see what the ledger is, and the statement of the site's public account, if any.
+    """
+    if visitor_of(request).person is None:
+        return _public_page(request, ledger, cursor)
     return _accounts_page(request, ledger, cursor=cursor)
 
 
@@ -59,6 +66,22 @@ def _accounts_page(
         typed=typed or {},
         key=_form_key(error, key),
     )
+
+
+def _public_account(request: Request) -> str | None:
+    """Return the id of the account whose statement everybody may read. The service provides it."""
+    find: Callable[[], str | None] | None = getattr(request.app.state, "public_account", None)
+    return find() if find else None
+
+
+def _public_page(request: Request, ledger: Accounts, cursor: str | None) -> Response:
+    account_id = _public_account(request)
+    if account_id is None:
+        return render(request, "ledger/public.html", account=None, error=None)
+    account = ledger.get(account_id)
+    statement = ledger.statement(account_id, cursor=cursor, limit=15)
+    page, _ = without_damaged(statement, lambda entry: fits(entry, ENTRY))
+    return render(request, "ledger/public.html", account=account, page=page, error=None)
 
 
 def _totals(request: Request, ledger: Accounts, shown: list[Account]) -> list[tuple[str, int]]:

@@ -54,6 +54,8 @@ _OPTIONS = [
     *("--setParameter", "diagnosticDataCollectionEnabled=false"),
     # The open transaction of a killed process holds its documents for this long; the default is a minute.
     *("--setParameter", "transactionLifetimeLimitSeconds=10"),
+    # Without zlib: a client that sends damaged zlib messages can read memory of older servers (CVE-2025-14847).
+    *("--networkMessageCompressors", "snappy,zstd"),
 ]
 
 

@@ -145,6 +145,7 @@ class Embedded:
         return True
 
     def _find_or_start(self) -> None:
+        # guard, 2 lines: a running server needs no free disk space
         with suppress(FileNotFoundError):
             self.socket = Path((self.folder / "socket").read_text())
         if process.is_running(self.folder):

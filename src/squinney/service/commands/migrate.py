@@ -10,27 +10,33 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from squinney.cli.connecting import open_systems, stop_signal
+from squinney.cli.exit_codes import INTERRUPTED
+from squinney.cli.parameters import Json, Systems
+from squinney.cli.printing import console, print_json, print_line
 from squinney.errors import NotFound
-from squinney.http.commands import Json, console, open_systems, print_json, print_line, stop_signal
 from squinney.mongo.schema import Db
-from squinney.patterns.migrations import Migration, Progress
-from squinney.service.commands.exit_codes import INTERRUPTED
+from squinney.patterns.batches import Batches, Progress
 from squinney.system import System
 
 
 def migrate(
     context: typer.Context,
     system: Annotated[str | None, typer.Argument(help="Migrate only this system.")] = None,
+    systems: Systems = None,
     as_json: Json = False,
 ) -> None:
-    """Upgrade old documents while the service runs; after Ctrl-C the next run continues."""
-    with open_systems(context) as systems:
-        chosen = [one for one in systems.systems if system in (None, one.name)]
+    """Rename collections of an older version, and upgrade old documents while the service runs.
+
+    After Ctrl-C the next run continues. If an older version named collections differently, end its processes first.
+    """
+    with open_systems(context, rename=True) as built:
+        chosen = [one for one in built.systems if system in (None, one.name)]
         if not chosen:
-            known = ", ".join(one.name for one in systems.systems)
+            known = ", ".join(one.name for one in built.systems)
             raise NotFound(f"there is no system {system}; known systems: {known}")
         stop = stop_signal()
-        reports = run_all(systems.db, chosen, stop, quiet=as_json)
+        reports = run_all(built.db, chosen, stop, quiet=as_json)
     if as_json:
         print_json(reports)
     elif not reports:
@@ -54,7 +60,7 @@ def run_all(db: Db, systems: list[System], stop: Event, *, quiet: bool = False) 
     return reports
 
 
-def _run(migration: Migration, stop: Event, quiet: bool) -> Progress:
+def _run(migration: Batches, stop: Event, quiet: bool) -> Progress:
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
     with Bar(*columns, console=console, disable=quiet) as bar:
         task = bar.add_task(migration.name)

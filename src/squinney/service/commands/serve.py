@@ -1,41 +1,53 @@
-"""`squinney serve`: the API, the web front and the jobs in one process."""
+"""`squinney serve`: the API, the web front and the jobs, in one process or several."""
 
 from __future__ import annotations
 
-import gc
 import logging
-import os
 import signal
 import socket
-import sys
-import threading
-from collections.abc import Callable
-from contextlib import suppress
-from types import FrameType
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pymongo.monitoring import CommandListener
 
 from squinney import assembly
-from squinney.errors import Invalid
-from squinney.http.commands import connected, open_systems, print_line, settings_of
-from squinney.http.options import Options
+from squinney.cli.connecting import connected, settings_of
+from squinney.cli.parameters import Adopt, Systems
+from squinney.cli.printing import print_line
+from squinney.http.appearance import appearance_in
+from squinney.http.site_options import SiteOptions
 from squinney.mongo import schema
-from squinney.mongo.connect import Connection
-from squinney.service import logs
-from squinney.service.commands.exit_codes import INTERRUPTED
-from squinney.service.jobs import Worker
+from squinney.mongo.connect import Connection, client_for
+from squinney.service.behind.mirror import Behind
+from squinney.service.fixed_keys import fixed_keys
+from squinney.service.front.try_as import TryAs
+from squinney.service.jobs import JobWorker
+from squinney.service.links.page_views import PageViews
+from squinney.service.observing import logs
+from squinney.service.observing.driver import watch_driver
 from squinney.service.processes import Processes
+from squinney.service.proving.prover import Prover
 from squinney.service.secret import secret_for
+from squinney.service.serving.own_port import own_port
+from squinney.service.serving.running import listening, run
+from squinney.service.serving.supervisor import Supervisor, Worker
 from squinney.settings import Settings
-from squinney.system import Assembled
+from squinney.system import Assembled, System
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 log = logging.getLogger(__name__)
 
-GRACE_SECONDS = 10  # for requests; jobs have the same time after them
-MOST_MESSAGE_BYTES = 4_096  # from a WebSocket client; clients mostly listen
-MOST_SHUTDOWN_SECONDS = 30.0
-SWITCH_SECONDS = 0.0005
+BACKLOG = 2048
+Workers = Annotated[int, typer.Option(min=1, max=64, help="How many processes serve the port.")]
+Jobs = Annotated[bool, typer.Option("--jobs/--no-jobs", help="Run the background jobs too.")]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(min=0, max=65535, help="A further port for health and metrics; the second process has the next one."),
+]
 
 
 def serve(
@@ -43,133 +55,151 @@ def serve(
     host: Annotated[str | None, typer.Option(help="The address to listen on [HOST].")] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen on [PORT].")] = None,
     demo: Annotated[bool, typer.Option(help="Load the demo data at the first start.")] = True,
+    workers: Workers = 1,
+    jobs: Jobs = True,
+    metrics_port: MetricsPort = None,
+    systems: Systems = None,
+    adopt: Adopt = None,
 ) -> None:
-    """Serve the web front and the API, and run the jobs."""
-    from squinney.service.demo_photos import load_demo_photos  # slow to import, and few commands need it
+    """Serve the web front and the API, and run the jobs, in one process or several."""
+    from squinney.service.commands.demo import load_with_progress  # slow to import, and few commands need it
     from squinney.service.site import create_site
 
     context.obj.given.update(host=host, port=port)
     settings = settings_of(context)
-    logs.set_up(settings.log_format)
+    logs.set_up(settings.log_format, settings.log_level)
+    watch_driver(settings.slow_ms / 1000)
     if settings.uri:
         secret_for(settings, None)  # fail before anything is started
-    signal.signal(signal.SIGTERM, _interrupt)
-    with _listening(settings) as listener, connected(context) as connection:
-        chosen = assembly.with_systems(settings.system_packages)
-        schema.apply(connection.db, assembly.collections(chosen))
-        if demo:
-            assembly.load_demo(connection.db, chosen)
-        systems = assembly.assemble(connection.db, mode=settings.transaction_mode, systems=chosen)
-        if demo:
-            load_demo_photos(systems)
-        processes = Processes()
-        site = create_site(systems, options=_options(settings, connection), processes=processes)
-        jobs = Worker(connection.db, assembly.jobs(chosen), observe=site.state.metrics.job_run)
-        jobs.start()
-        try:
-            _print_address(listener, systems)
-            _run(site, listener, end=connection.close)
-        finally:
-            processes.close()
-            jobs.stop()
-            systems.close()
+    appearance = appearance_in(settings.appearance)
+    chosen = assembly.chosen_systems(settings.system_names)
+    keys = fixed_keys(settings, has_identity=assembly.system_named("identity", chosen) is not None)
+    signal.signal(signal.SIGTERM, _terminate)
+    with listening(settings) as listener:
+        listener.listen(BACKLOG)  # connections wait from here until a process serves, and are not refused
+        worker = Supervisor(workers).start() if workers > 1 else Worker()
+        with connected(context) as connection:
+            _prepare(connection, chosen, adopt or ())
+            built = assembly.assemble(connection.db, systems=chosen)
+            if demo and worker.is_first:
+                load_with_progress(built)
+            processes = Processes()
+            prover = _prover(settings, connection) if worker.of == 1 else None  # its visitors come back to the process
+            page_views = _page_views(settings, built)
+            create = partial(
+                create_site,
+                options=_options(settings, connection, keys),
+                processes=processes,
+                prover=prover,
+                appearance=appearance,
+                try_as=_try_as(settings, connection, built, listener),
+            )
+            behind = _behind(connection, built, create)
+            site = create(built, page_views=page_views, behind=behind)
+            running = JobWorker(connection.db, assembly.jobs(chosen), observe=site.state.metrics.job_run)
+            if jobs and worker.is_first:
+                running.start()
+            stop = prover.close if prover else None
+            own = metrics_port + worker.number if metrics_port else metrics_port
+            registry = site.state.metrics.registry
+            try:
+                with own_port(settings.host, own, registry, built, draining=lambda: site.state.draining):
+                    if worker.is_first:
+                        _print_address(listener, built)
+                    worker.serves()
+                    run(site, listener, end=connection.close, stop=stop, drain_seconds=settings.drain_seconds)
+            finally:
+                if prover:
+                    prover.close()
+                processes.close()
+                running.stop()
+                behind.close()
+                if page_views:
+                    page_views.close()
+                built.close()
 
 
-def _options(settings: Settings, connection: Connection) -> Options:
+def _prepare(connection: Connection, chosen: Sequence[System], adopt: Sequence[str]) -> None:
+    if connection.embedded:
+        assembly.rename_former(connection.db, chosen)
+    schema.apply(connection.db, assembly.collections(chosen), adopt=adopt)
+    if connection.embedded:
+        assembly.run_required_migrations(connection.db, chosen)
+
+
+def _options(settings: Settings, connection: Connection, keys: Sequence[str]) -> SiteOptions:
     folder = connection.embedded.folder if connection.embedded else None
-    return Options(
+    return SiteOptions(
         secret=secret_for(settings, folder),
         rate_per_key=settings.rate_per_key,
         rate_per_address=settings.rate_per_address,
         refusals_per_second=settings.refusals_per_second,
         trusted_proxies=settings.trusted_proxies,
+        metrics_from=settings.metrics_from,
+        log_addresses=settings.log_addresses == "on",
+        new_account_hours=settings.new_account_hours,
         sign_up_open=settings.sign_up == "open",
+        api_keys=keys,
     )
 
 
-def _interrupt(number: int, frame: object) -> None:
-    """Treat SIGTERM like Ctrl-C, so that the embedded server is stopped too."""
-    raise KeyboardInterrupt
+def _prover(settings: Settings, connection: Connection) -> Prover | None:
+    """Return what runs the proofs of the page. On a server that others use too, only the command starts proofs."""
+    embedded = connection.embedded
+    if embedded is None:
+        return None
+    packages, seconds = settings.system_names, settings.proof_seconds
+    return Prover(connection.client, embedded.uri, embedded.folder, seconds=seconds, packages=packages)
 
 
-def _listening(settings: Settings) -> socket.socket:
-    """Bind the port before anything else is started."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # asyncio disables Nagle's algorithm only if the protocol is given; otherwise responses would wait 40 ms.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((settings.host, settings.port))
-    except OSError as error:
-        listener.close()
-        where = f"{settings.host}:{settings.port}"
-        raise Invalid(
-            f"cannot listen on {where} ({error.strerror}); choose another port with PORT=", field="port"
-        ) from None
-    return listener
+def _try_as(settings: Settings, connection: Connection, built: Assembled, listener: socket.socket) -> TryAs | None:
+    if "identity" not in built.services:
+        return None
+    return TryAs(
+        built,
+        host=listener.getsockname()[0],
+        is_embedded=connection.embedded is not None,
+        enabled=settings.try_as == "on",
+        trusted_proxies=settings.trusted_proxies,
+    )
+
+
+def _page_views(settings: Settings, built: Assembled) -> PageViews | None:
+    if not settings.page_view_days or "analytics" not in built.services:
+        return None
+    return PageViews(built, keep_days=settings.page_view_days)
+
+
+def _behind(connection: Connection, built: Assembled, create: Callable[[Assembled], FastAPI]) -> Behind:
+    """Return what shows visitors how a page is made: everybody on an embedded server with demo data, else admins."""
+
+    def make(listener: CommandListener) -> tuple[FastAPI, Callable[[], object]]:
+        client = client_for(connection.uri, event_listeners=[listener])
+        mirrored = assembly.assemble(client[connection.db.name], systems=built.systems)
+        site = create(mirrored)
+        site.state.page_ads = None  # an ad that is made once more would count as shown
+
+        def close() -> None:
+            mirrored.close()
+            client.close()
+
+        return site, close
+
+    from squinney.service.town.loading import is_loaded  # slow to import, and few commands need it
+
+    is_demo = connection.embedded is not None and is_loaded(built)
+    return Behind(make, connection.db, for_everybody=is_demo)
+
+
+def _terminate(number: int, frame: object) -> None:
+    """End as after Ctrl-C, so that the embedded server is stopped too. For a supervisor this is no failure."""
+    raise SystemExit(0)
 
 
 def _print_address(listener: socket.socket, systems: Assembled) -> None:
-    listener.listen(2048)  # connections wait from here until the server starts, and are not refused
     host, port = listener.getsockname()[:2]
     base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    if token := systems.services["identity"]["invitations"].first_admin():
+    identity = systems.services.get("identity")
+    if identity and (token := identity["invitations"].first_admin()):
         print_line(f"To become the first admin, open {base}/welcome?token={token} (valid once)")
     print_line(f"Squinney is at {base} (press Ctrl-C to stop)")
-
-
-def _run(site: object, listener: socket.socket, *, end: Callable[[], None]) -> None:
-    import uvicorn
-
-    from squinney.service.connections import HeaderLimitProtocol
-
-    # A page's thread releases the interpreter lock about a dozen times, whenever it waits for MongoDB or the network.
-    # By default, a thread that renders would then keep the lock for 5 ms each time.
-    sys.setswitchinterval(SWITCH_SECONDS)
-    gc.collect()
-    gc.freeze()  # the collector need not scan the loaded modules again
-    config = uvicorn.Config(
-        site,  # type: ignore[arg-type]
-        http=HeaderLimitProtocol,
-        log_config=None,  # uvicorn's lines use our format
-        log_level="warning",
-        proxy_headers=False,  # it would trust all local callers; `ForwardedMiddleware` trusts the configured proxies
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        ws_max_size=MOST_MESSAGE_BYTES,
-        ws_max_queue=8,
-        ws_per_message_deflate=False,  # a small compressed message may expand to a huge one
-    )
-
-    class Server(uvicorn.Server):
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            super().handle_exit(sig, frame)
-            _exit_after(MOST_SHUTDOWN_SECONDS, end)
-
-    Server(config).run(sockets=[listener])
-
-
-def _exit_after(seconds: float, end: Callable[[], None]) -> None:
-    """Exit the process after a delay even if threads still compute, which nothing can stop. Like a crash, this is safe.
-
-    A second call does not extend the delay of the first.
-    """
-
-    def end_now() -> None:
-        log.error("requests or jobs did not end within %s s; exiting without waiting for them", seconds)
-        with suppress(Exception):
-            end()
-        os._exit(INTERRUPTED)
-
-    timer = threading.Timer(seconds, end_now)
-    timer.daemon = True
-    timer.start()
-
-
-def demo(context: typer.Context) -> None:
-    """Load the demo data unless it is already loaded."""
-    from squinney.service.demo_photos import load_demo_photos
-
-    with open_systems(context) as systems:
-        assembly.load_demo(systems.db, systems.systems)
-        load_demo_photos(systems)
-        print_line("The demo data is loaded.")

@@ -6,7 +6,7 @@ import code
 
 import typer
 
-from squinney.http.commands import open_systems
+from squinney.cli.connecting import open_systems
 
 
 def shell(context: typer.Context) -> None:

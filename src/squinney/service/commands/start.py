@@ -25,13 +25,14 @@ def main() -> None:
         from squinney.service.commands.main import main as run
 
         run()
+    # guard: a missing package gives one sentence
     except ModuleNotFoundError as error:
         missing = (error.name or "squinney").partition(".")[0]
         if missing == "squinney":
             raise
         hint = f"the command needs {error.name}, which is not installed: {INSTALL}"
         print(f"squinney: {hint if missing in OF_SERVER else _import_of(error)}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(70)  # `FAILED` in exit_codes.py; 1 means that a command found a problem
 
 
 def _import_of(error: ModuleNotFoundError) -> str:

@@ -9,18 +9,14 @@ import typer
 from rich.table import Column, Table
 
 from squinney import assembly
-from squinney.http.commands import (
-    Json,
-    console,
-    format_counts,
-    open_systems,
-    print_json,
-    print_line,
-    settings_of,
-    stop_signal,
-)
-from squinney.service import logs
-from squinney.service.jobs import JobStatus, Worker, statuses
+from squinney.cli.connecting import open_systems, settings_of, stop_signal
+from squinney.cli.parameters import Adopt, Json, Systems
+from squinney.cli.printing import console, format_counts, print_json, print_line
+from squinney.service.jobs import JobStatus, JobWorker, statuses
+from squinney.service.observing import logs
+from squinney.service.observing.driver import watch_driver
+from squinney.service.observing.metrics import Metrics
+from squinney.service.serving.own_port import own_port
 
 GRACE_SECONDS = 30.0
 jobs_app = typer.Typer(help="List the background jobs, or run one now.", no_args_is_help=True)
@@ -31,23 +27,35 @@ def worker(
     lease: Annotated[
         float, typer.Option(min=1, help="Seconds after which another worker takes over the jobs of a dead one.")
     ] = 30,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="A port for health and metrics, on the address of HOST.")
+    ] = None,
+    systems: Systems = None,
+    adopt: Adopt = None,
 ) -> None:
     """Run the background jobs until stopped; any number of workers can share them."""
-    logs.set_up(settings_of(context).log_format)
+    settings = settings_of(context)
+    logs.set_up(settings.log_format, settings.log_level)
+    watch_driver(settings.slow_ms / 1000)
+    context.obj.adopt.extend(adopt or ())
     stop = stop_signal()
-    with open_systems(context) as systems:
-        running = Worker(systems.db, assembly.jobs(systems.systems), lease_seconds=lease)
-        running.start()
-        print_line(f"Running {len(assembly.jobs(systems.systems))} jobs (press Ctrl-C to stop)")
-        stop.wait()
-        running.stop(grace_seconds=GRACE_SECONDS)
+    with open_systems(context) as built:
+        declared = assembly.jobs(built.systems)
+        metrics = Metrics(built.db, declared)
+        running = JobWorker(built.db, declared, lease_seconds=lease, observe=metrics.job_run)
+        with own_port(settings.host, port, metrics.registry, built, draining=stop.is_set) as listening:
+            running.start()
+            where = f", health and metrics at {settings.host}:{listening}" if listening else ""
+            print_line(f"Running {len(declared)} jobs{where} (press Ctrl-C to stop)")
+            stop.wait()
+            running.stop(grace_seconds=GRACE_SECONDS)
 
 
 @jobs_app.command("list")
-def list_jobs(context: typer.Context, as_json: Json = False) -> None:
+def list_jobs(context: typer.Context, systems: Systems = None, as_json: Json = False) -> None:
     """List every job with its last run."""
-    with open_systems(context) as systems:
-        found = statuses(systems.db, assembly.jobs(systems.systems))
+    with open_systems(context) as built:
+        found = statuses(built.db, assembly.jobs(built.systems))
     if as_json:
         print_json([{**asdict(job), "state": job.state} for job in found])
         return
@@ -71,13 +79,13 @@ def _row(job: JobStatus) -> list[str]:
 
 
 @jobs_app.command("run")
-def run_job(context: typer.Context, name: str) -> None:
+def run_job(context: typer.Context, name: str, systems: Systems = None) -> None:
     """Run a job now, unless a worker is running it; exit with 1 if it fails."""
-    with open_systems(context) as systems:
-        worker = Worker(systems.db, assembly.jobs(systems.systems))
+    with open_systems(context) as built:
+        worker = JobWorker(built.db, assembly.jobs(built.systems))
         worker.register_jobs()
         outcome = worker.run(name, even_if_not_due=True)
-        last = next(job.last for job in statuses(systems.db, assembly.jobs(systems.systems)) if job.name == name)
+        last = next(job.last for job in statuses(built.db, assembly.jobs(built.systems)) if job.name == name)
     if outcome is None:
         print_line(f"{name} is already running")
     elif outcome == "failed":

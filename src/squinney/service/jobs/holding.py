@@ -24,12 +24,14 @@ def holding(leases: Leases, name: str, *, seconds: float) -> Iterator[Lease | No
         return
     ended = threading.Event()
     renewing = threading.Thread(target=_renew, args=(leases, lease, seconds, ended), name="squinney-lease", daemon=True)
+    # guard: a lease is renewed while its work runs
     renewing.start()
     try:
         yield lease
     finally:
         ended.set()
         try:
+            # guard: a lease is released when its work ends
             leases.release(lease)
         except (SquinneyError, PyMongoError) as error:
             log.warning("lease %s could not be released and will expire: %s", lease.name, error)
@@ -40,5 +42,6 @@ def _renew(leases: Leases, lease: Lease, seconds: float, ended: threading.Event)
         try:
             if not leases.renew(lease, seconds) and not ended.is_set():
                 log.warning("lease %s was taken over while its work was running", lease.name)
+        # guard: a lease is renewed again after a failed renewal
         except (SquinneyError, PyMongoError) as error:
             log.warning("lease %s could not be renewed: %s", lease.name, error)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from squinney.mongo.connect import operation, server_now
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
+from squinney.mongo.server_time import server_now
 from squinney.patterns import jobs as records
 from squinney.patterns import leases
 from squinney.patterns.jobs import Job

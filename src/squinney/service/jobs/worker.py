@@ -1,4 +1,4 @@
-"""`Worker`: finds due jobs and runs each in its own thread, under a lease."""
+"""`JobWorker`: finds due jobs and runs each in its own thread, under a lease."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from pymongo.errors import PyMongoError
 
 from squinney import checks
 from squinney.errors import NotFound, SquinneyError
-from squinney.mongo.connect import after, operation
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
+from squinney.mongo.server_time import after
 from squinney.patterns import jobs as records
 from squinney.patterns.jobs import Job
 from squinney.patterns.leases import Lease, Leases
@@ -26,13 +27,13 @@ log = logging.getLogger(__name__)
 
 Observe = Callable[[str, str, float], None]
 JITTER = 0.1
-MOST_BACKOFF_SECONDS = 3600.0
-LARGEST_RESULT_BYTES = 10_000
-LONGEST_ERROR = 500
+MAX_BACKOFF_SECONDS = 3600.0
+MAX_RESULT_BYTES = 10_000
+MAX_ERROR_LENGTH = 500
 RECORD_TRIES = 5
 
 
-class Worker:
+class JobWorker:
     """Runs jobs until stopped. Any number of workers, in any number of processes, share the jobs.
 
     The server's clock decides when a job is due; a lease in MongoDB lets one worker at a time run it. If a worker dies,
@@ -78,6 +79,7 @@ class Worker:
         with self._lock:
             threads = list(self._running.values())
         for thread in threads:
+            # guard: stopping waits for running jobs
             thread.join(max(0.0, until - time.monotonic()))
         return not any(thread.is_alive() for thread in threads)
 
@@ -91,6 +93,7 @@ class Worker:
                     are_registered = True
                 for name in self.due():
                     self._begin(name)
+            # guard: a worker survives errors of the server
             except (SquinneyError, PyMongoError, RuntimeError) as error:  # RuntimeError: no thread can be started
                 log.warning("the worker will try again: %s", error)
             self._stop.wait(random.uniform(0.5, 1.0) * self._look_every_seconds)
@@ -103,6 +106,7 @@ class Worker:
         After a crash: run it again.
         """
         for name in self._jobs:
+            # guard: a new worker does not make recorded jobs due
             defaults = {"next_at": {"$ifNull": ["$next_at", "$$NOW"]}, "runs": {"$ifNull": ["$runs", 0]}}
             self._db[records.NAME].update_one(records.RECORD(name=name), [{"$set": defaults}], upsert=True)
 
@@ -142,6 +146,7 @@ class Worker:
         if job is None:
             raise NotFound(f"there is no job {name}", job=name)
         with holding(self._leases, records.lease_of(name), seconds=self._lease_seconds) as lease:
+            # guard: a worker without the lease does not run the job
             if lease is None or not self._claim(name, lease, even_if_not_due=even_if_not_due):
                 return None
             return self._run(job, lease)
@@ -149,6 +154,7 @@ class Worker:
     @operation()
     def _claim(self, name: str, lease: Lease, *, even_if_not_due: bool) -> bool:
         """Mark the job as running if it is still due: another worker may have run it before this one got the lease."""
+        # guard: a worker checks again under the lease that a job is due
         where = records.RECORD(name=name) if even_if_not_due else records.DUE(names=[name])
         running = {"holder": {"$literal": self._leases.holder}, "started_at": "$$NOW"}
         claimed = self._db[records.NAME].update_one(
@@ -160,10 +166,11 @@ class Worker:
         started = time.monotonic()
         outcome = "ok"
         try:
+            # guard: results are not evaluated as expressions
             change: Document = {"result": {"$literal": _storable(job.run(self._db))}}
         except Exception as error:
             self._log_failure(job, error)
-            message = checks.storable(f"{type(error).__name__}: {error}", most=LONGEST_ERROR)
+            message = checks.storable(f"{type(error).__name__}: {error}", max_length=MAX_ERROR_LENGTH)
             outcome, change = "failed", {"error": {"$literal": message}}
         seconds = time.monotonic() - started
         self._observe(job.name, outcome, seconds)
@@ -198,6 +205,7 @@ class Worker:
             {"$set": {"last": stored, "next_at": _next(job, failed=failed)}},
             {"$unset": "running"},
         ]
+        # guard: a worker that lost its lease records nothing
         self._db[records.NAME].update_one({"_id": job.name, "term": lease.term}, changes)
 
 
@@ -206,7 +214,8 @@ def _next(job: Job, *, failed: bool) -> Document:
     spread = random.uniform(1 - JITTER, 1 + JITTER)
     if not failed:
         return after(job.every_seconds * spread)
-    longest = max(job.every_seconds, MOST_BACKOFF_SECONDS)
+    longest = max(job.every_seconds, MAX_BACKOFF_SECONDS)
+    # guard: the pause after a failure grows each time
     factor = {"$pow": [2, {"$min": ["$failures", 20]}]}
     seconds = {"$min": [{"$multiply": [job.every_seconds * spread, factor]}, longest]}
     return {"$add": ["$$NOW", {"$multiply": [seconds, 1000]}]}
@@ -215,8 +224,8 @@ def _next(job: Job, *, failed: bool) -> Document:
 def _storable(result: Mapping[str, Any] | None) -> Document:
     try:
         stored = dict(result or {})
-        if len(bson.encode(stored)) <= LARGEST_RESULT_BYTES:
+        if len(bson.encode(stored)) <= MAX_RESULT_BYTES:
             return stored
         return {"note": "the result was too large to keep"}
     except (bson.errors.BSONError, TypeError, ValueError, OverflowError):
-        return {"note": repr(result)[:LONGEST_ERROR]}
+        return {"note": repr(result)[:MAX_ERROR_LENGTH]}

@@ -1,4 +1,4 @@
-"""Checks API keys, scopes and rates for all paths, so that no route can forget the check.
+"""Checks API keys, scopes and rates for all paths, before anything else runs. Routes check that this has happened.
 
 A path `/api/<system>/...` requires a key with the scope `<system>:read`, or `<system>:write` for methods that write. A
 system may have further prefixes, such as `/api/comments` of content.
@@ -13,24 +13,27 @@ from collections.abc import Mapping
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from squinney.errors import Forbidden, SquinneyError
-from squinney.http import problems
-from squinney.http.dependencies import client_address, header
-from squinney.http.options import Options
-from squinney.http.permissions import SAFE_METHODS
-from squinney.identity import ApiKey, KeyRefused, Keys, allows
+from squinney.errors import SquinneyError
+from squinney.http import error_responses
+from squinney.http.access.callers import API, presented_key, set_checked_key
+from squinney.http.access.permissions import SAFE_METHODS
+from squinney.http.dependencies import client_address
+from squinney.http.site_options import SiteOptions
+from squinney.identity import ApiKey, KeyRefused, Keys
+from squinney.identity.rules import require_scope
+from squinney.service.fixed_keys import FixedKeys
 from squinney.service.middleware.rates import BURST_SECONDS, Pace, RateLimited
 
-PREFIX = "/api/"
 OPEN = {"/api/docs", "/api/openapi.json"}
 UNCOUNTED = {"/healthz", "/readyz", "/metrics"}
-BEARER = "bearer "
 
 
 class ApiKeyMiddleware:
     """Refuses a request without a valid key, without the required scope, or beyond the rate limit."""
 
-    def __init__(self, app: ASGIApp, *, keys: Keys, scopes: Mapping[str, str], options: Options) -> None:
+    def __init__(
+        self, app: ASGIApp, *, keys: Keys | FixedKeys, scopes: Mapping[str, str], options: SiteOptions
+    ) -> None:
         self._app = app
         self._scopes = scopes
         self._keys = keys
@@ -52,11 +55,13 @@ class ApiKeyMiddleware:
         path = scope["path"]
         if path in UNCOUNTED:
             return
-        if not path.startswith(PREFIX) or path in OPEN:
+        if not path.startswith(API) or path in OPEN:
             self._count(self._by_address, client_address(scope))
             return
         try:
-            presented = _presented(header(scope, b"authorization"))
+            presented = presented_key(scope)
+            if not presented:
+                raise KeyRefused("send an API key as `Authorization: Bearer ...`")
             known = self._keys.find_cached(presented)
             key: ApiKey = known if known is not None else await run_in_threadpool(self._keys.find, presented)
         except KeyRefused:
@@ -64,19 +69,12 @@ class ApiKeyMiddleware:
             raise
         self._count(self._by_key, key["_id"])
         scope.setdefault("state", {})["key"] = key
-        needed = scope_for(scope.get("method", "POST"), path, self._scopes)
-        if not allows(key["scopes"], needed):
-            raise Forbidden(f"this API key lacks the scope {needed}", scope=needed)
+        require_scope(key, scope_for(scope.get("method", "POST"), path, self._scopes))
+        set_checked_key(scope, key)
 
     def _count(self, pace: Pace, name: str) -> None:
         if wait := pace.wait_seconds(time.monotonic(), name):
             raise RateLimited("too many requests; try again later", retry_after_seconds=math.ceil(wait))
-
-
-def _presented(header: str) -> str:
-    if header[: len(BEARER)].lower() != BEARER:
-        raise KeyRefused("send an API key as `Authorization: Bearer ...`")
-    return header[len(BEARER) :].strip()
 
 
 def scope_for(method: str, path: str, scopes: Mapping[str, str]) -> str:
@@ -87,11 +85,11 @@ def scope_for(method: str, path: str, scopes: Mapping[str, str]) -> str:
 
 def first_segment(path: str) -> str:
     """Return the first segment of a path after `/api/`."""
-    return path.removeprefix(PREFIX).partition("/")[0]
+    return path.removeprefix(API).partition("/")[0]
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, error: SquinneyError) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": error.code})
         return
-    await problems.error_response(scope, error)(scope, receive, send)
+    await error_responses.respond_in_middleware(scope, error)(scope, receive, send)

@@ -11,13 +11,13 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.errors import Unavailable
-from squinney.http import problems
+from squinney.http import error_responses
 from squinney.http.dependencies import client_address, header
-from squinney.http.options import MOST_FORM_BYTES, Options
-from squinney.mongo.connect import request_clock
+from squinney.http.site_options import MAX_FORM_BYTES, SiteOptions
+from squinney.mongo.deadlines import request_clock
 
 SLOWEST_BYTES_PER_SECOND = 50_000
-MOST_PLAIN_FORM_BYTES = 128 << 10  # parsing a form takes a second per MiB of percent-encoded characters
+MAX_PLAIN_FORM_BYTES = 128 << 10  # parsing a form takes a second per MiB of percent-encoded characters
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 AWAY_SECONDS = 1.0
 BODILESS = ("GET", "HEAD")  # no route reads a body from these
@@ -38,10 +38,10 @@ class BodyLimitMiddleware:
             return
         prefix, limit = next((one for one in self._limits if scope["path"].startswith(one[0])), ("/", 0))
         if header(scope, b"content-type").lower().startswith(FORMS):
-            limit = min(limit, MOST_FORM_BYTES if prefix != "/" else MOST_PLAIN_FORM_BYTES)
+            limit = min(limit, MAX_FORM_BYTES if prefix != "/" else MAX_PLAIN_FORM_BYTES)
         announced = header(scope, b"content-length")
         if announced.isdecimal() and int(announced) > limit:
-            await problems.error_response(scope, _too_large(limit))(scope, receive, send)
+            await error_responses.respond_in_middleware(scope, _too_large(limit))(scope, receive, send)
             return
         await self._app(scope, self._counted(receive, limit), send)
 
@@ -88,7 +88,7 @@ class SheddingMiddleware:
     senders must not block requests that are ready to run.
     """
 
-    def __init__(self, app: ASGIApp, *, options: Options) -> None:
+    def __init__(self, app: ASGIApp, *, options: SiteOptions) -> None:
         self._app = app
         self._options = options
         self._waiting = 0
@@ -102,12 +102,12 @@ class SheddingMiddleware:
             return
         address, sending = client_address(scope), _has_body(scope)
         if reason := self._refusal_reason(address, sending=sending):
-            await problems.error_response(scope, Unavailable(reason))(scope, receive, send)
+            await error_responses.respond_in_middleware(scope, Unavailable(reason))(scope, receive, send)
             return
         await self._run(address, "sending" if sending else "waiting", scope, receive, send)
 
     def _refusal_reason(self, address: str, *, sending: bool) -> str:
-        if self._waiting >= self._options.most_waiting:
+        if self._waiting >= self._options.max_waiting:
             return "too many requests are waiting"
         if sending and self._sends_too_much(address):
             return "too many bodies are being received"
@@ -120,9 +120,7 @@ class SheddingMiddleware:
 
     def _sends_too_much(self, address: str) -> bool:
         options = self._options
-        return (
-            self._sending.total() >= options.most_sending or self._sending[address] >= options.most_sending_per_address
-        )
+        return self._sending.total() >= options.max_sending or self._sending[address] >= options.max_sending_per_address
 
     async def _run(self, address: str, state: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Run a request and count its state: `sending` its body, `waiting` for the response, or empty after that."""

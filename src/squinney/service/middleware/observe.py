@@ -12,16 +12,19 @@ from fastapi import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from squinney.http.dependencies import header
-from squinney.mongo.connect import RequestClock, request_clock
-from squinney.service.logs import request_id
-from squinney.service.metrics import Metrics
+from squinney.http.access.visitor import signature_of
+from squinney.http.dependencies import client_address, header
+from squinney.http.site_options import SiteOptions
+from squinney.mongo.deadlines import RequestClock, request_clock
 from squinney.service.middleware.limits import EXEMPT
+from squinney.service.observing.logs import request_id
+from squinney.service.observing.metrics import Metrics
 
 log = logging.getLogger("squinney.requests")
 failures = logging.getLogger("squinney.failures")
 
 HEADER = b"x-request-id"
+PERSON_LENGTH = 12  # the same person has the same one in every line, until the secret changes
 GIVEN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -31,9 +34,10 @@ class RequestLogMiddleware:
     The clock makes all operations of a request share one time limit, which starts when its body has been received.
     """
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, options: SiteOptions) -> None:
         self._app = app
         self._metrics = metrics
+        self._options = options
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -48,6 +52,8 @@ class RequestLogMiddleware:
             if message["type"] == "http.response.start":
                 clock.began = None  # from here on each operation has its own time limit
                 message["headers"] = [*message.get("headers", ()), (HEADER, identifier.encode())]
+                if scope["app"].state.draining:  # a proxy sends its next request to another process
+                    message["headers"].append((b"connection", b"close"))
                 self._record(scope, message["status"], time.monotonic() - began)
             await send(message)
 
@@ -66,9 +72,16 @@ class RequestLogMiddleware:
         if not log.isEnabledFor(logging.INFO):
             return
         key = scope.get("state", {}).get("key")
-        fields = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(seconds * 1000, 1)}
+        fields = {"method": scope["method"], "path": scope["path"], "route": route, "status": status}
+        fields["ms"] = round(seconds * 1000, 1)
         if key:
             fields["key"] = key["_id"]
+        visitor = scope.get("state", {}).get("visitor")
+        if visitor is not None and visitor.person:
+            # guard: the log has no person's id
+            fields["person"] = signature_of(self._options.secret, "log", visitor.person["_id"])[:PERSON_LENGTH]
+        if self._options.log_addresses:
+            fields["address"] = client_address(scope)
         # Built directly, because `log.info` would search the stack for its caller.
         line = f"{scope['method']} {quoted(scope['path'])} {status}"
         record = logging.LogRecord(log.name, logging.INFO, __file__, 0, line, None, None)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from asyncio import sleep
-from collections import OrderedDict
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.errors import TooManyRequests
+from squinney.patterns.bounded import Bounded
 from squinney.service.middleware.limits import EXEMPT
 
 BURST_SECONDS = 10
-MOST_NAMES = 50_000
+MAX_NAMES = 50_000
 REFUSAL_BURST_SECONDS = 0.3
-LONGEST_DELAY_SECONDS = 3.0
+MAX_DELAY_SECONDS = 3.0
 
 
 class RateLimited(TooManyRequests):
@@ -27,21 +27,19 @@ class Pace:
     Only the event loop uses it, so it needs no lock.
     """
 
-    def __init__(self, per_second: float, *, burst_seconds: float, longest_wait_seconds: float = 0.0) -> None:
+    def __init__(self, per_second: float, *, burst_seconds: float, max_wait_seconds: float = 0.0) -> None:
         self._per_second = per_second
         self._burst_seconds = burst_seconds
-        self._longest_wait_seconds = longest_wait_seconds
-        self._due_at: OrderedDict[str, float] = OrderedDict()  # the next event, if there was no burst
+        self._max_wait_seconds = max_wait_seconds
+        self._due_at = Bounded[str, float](MAX_NAMES)  # the next event, if there was no burst
 
     def wait_seconds(self, now: float, name: str = "") -> float:
         """Return how long an event must wait. One that would have to wait longer than the longest is not counted."""
         if not self._per_second:
             return 0.0
-        due_at = max(self._due_at.pop(name, now), now)
+        due_at = max(self._due_at.get(name, now), now)
         wait = max(due_at - self._burst_seconds - now, 0.0)
-        self._due_at[name] = due_at + 1 / self._per_second if wait <= self._longest_wait_seconds else due_at
-        if len(self._due_at) > MOST_NAMES:
-            self._due_at.popitem(last=False)
+        self._due_at[name] = due_at + 1 / self._per_second if wait <= self._max_wait_seconds else due_at
         return wait
 
 
@@ -54,7 +52,7 @@ class RefusalMiddleware:
 
     def __init__(self, app: ASGIApp, *, per_second: float) -> None:
         self._app = app
-        self._pace = Pace(per_second, burst_seconds=REFUSAL_BURST_SECONDS, longest_wait_seconds=LONGEST_DELAY_SECONDS)
+        self._pace = Pace(per_second, burst_seconds=REFUSAL_BURST_SECONDS, max_wait_seconds=MAX_DELAY_SECONDS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"].startswith(EXEMPT):
@@ -63,7 +61,7 @@ class RefusalMiddleware:
 
         async def paced(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] >= 400 and not _has_key(scope):
-                await sleep(min(self._pace.wait_seconds(time.monotonic()), LONGEST_DELAY_SECONDS))
+                await sleep(min(self._pace.wait_seconds(time.monotonic()), MAX_DELAY_SECONDS))
             await send(message)
 
         await self._app(scope, receive, paced)

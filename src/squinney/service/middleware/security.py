@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from squinney.http import problems
-from squinney.http.permissions import SAFE_METHODS, csrf_error
+from squinney.http import error_responses
+from squinney.http.access.permissions import SAFE_METHODS, csrf_error
 
 POLICY = "; ".join(
     [
@@ -38,21 +40,28 @@ API_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
 }
-RETRY_AFTER = [(b"retry-after", str(problems.RETRY_AFTER_SECONDS).encode())]
+RETRY_AFTER = [(b"retry-after", str(error_responses.RETRY_AFTER_SECONDS).encode())]
 
 
 class SecurityMiddleware:
-    """Adds the headers, and refuses a write that a browser sends from another site."""
+    """Adds the headers, and refuses a write that a browser sends from another site, and a request without one host."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        # guard: a request names one host
+        if not _has_one_host(scope):
+            await _refuse_host(scope, receive, send)
+            return
+        if scope["type"] == "websocket":
             await self._app(scope, receive, send)
             return
         if scope["method"] not in SAFE_METHODS and _is_cross_site(Headers(scope=scope)):
-            await problems.error_response(scope, csrf_error())(scope, receive, send)
+            await error_responses.respond_in_middleware(scope, csrf_error())(scope, receive, send)
             return
 
         added = _raw_headers(scope["path"].startswith("/api/") and scope["path"] != "/api/docs")
@@ -61,11 +70,25 @@ class SecurityMiddleware:
             if message["type"] == "http.response.start":
                 given = list(message.get("headers", ()))
                 names = {name for name, _ in given}
-                wanted = [*added, *RETRY_AFTER] if message["status"] in problems.RETRY_LATER else added
+                wanted = [*added, *RETRY_AFTER] if message["status"] in error_responses.RETRY_LATER else added
                 message["headers"] = [*given, *(pair for pair in wanted if pair[0] not in names)]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
+
+
+def _has_one_host(scope: Scope) -> bool:
+    """Return whether the request names one host, as HTTP/1.1 requires: a proxy might read another than we do."""
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    return len(hosts) == 1 or (not hosts and scope.get("http_version", "1.1") == "1.0")
+
+
+async def _refuse_host(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008, "reason": "one Host header is required"})
+        return
+    error = HTTPException(400, "a request must have exactly one Host header")
+    await error_responses.respond_to_http_error(Request(scope), error)(scope, receive, send)
 
 
 @cache

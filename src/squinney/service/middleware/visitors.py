@@ -7,15 +7,14 @@ import hmac
 import json
 from typing import cast
 
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
+from starlette.requests import HTTPConnection, cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.errors import SquinneyError
-from squinney.http import problems
-from squinney.http.visitor import ANONYMOUS, SIGNED_IN, Visitor, signature_of
-from squinney.identity import Sessions
+from squinney.http import error_responses
+from squinney.http.access.people import Visitors
+from squinney.http.access.visitor import ANONYMOUS, SIGNED_IN, Visitor, signature_of
 
 COOKIE = "squinney"
 FLASH_COOKIE = "squinney-flash"
@@ -27,9 +26,9 @@ WITHOUT_VISITOR = ("/api/", "/static/", "/healthz", "/readyz", "/metrics")
 class VisitorMiddleware:
     """Sets `request.state.visitor` for each page, and sets the visitor's cookies in the response."""
 
-    def __init__(self, app: ASGIApp, *, sessions: Sessions, secret: bytes) -> None:
+    def __init__(self, app: ASGIApp, *, visitors: Visitors, secret: bytes) -> None:
         self._app = app
-        self._sessions = sessions
+        self._visitors = visitors
         self._secret = secret
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -40,9 +39,9 @@ class VisitorMiddleware:
         visitor = self._visitor_from(cookies)
         scope.setdefault("state", {})["visitor"] = visitor
         try:
-            await self._load_person(visitor)
+            await self._visitors.load(HTTPConnection(scope), visitor)
         except SquinneyError as error:
-            await problems.error_response(scope, error)(scope, receive, send)
+            await error_responses.respond_in_middleware(scope, error)(scope, receive, send)
             return
 
         async def send_with_cookies(message: Message) -> None:
@@ -59,13 +58,6 @@ class VisitorMiddleware:
         if known:
             return Visitor(self._secret, token, flashes=flashes)
         return Visitor(self._secret, is_new=True, flashes=flashes)
-
-    async def _load_person(self, visitor: Visitor) -> None:
-        if not visitor.session_token:
-            return
-        visitor.person = await run_in_threadpool(self._sessions.person, visitor.session_token)
-        if visitor.person is None:  # the session has expired or was ended
-            visitor.sign_out()
 
     def _set_cookies(self, visitor: Visitor, headers: MutableHeaders, *, secure: bool) -> None:
         attributes = "; Path=/; HttpOnly; SameSite=Lax" + ("; Secure" if secure else "")

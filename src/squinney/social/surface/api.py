@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from squinney.http.cursors import Cursor, SignCursor
 from squinney.http.dependencies import IdempotencyKey, service
-from squinney.http.problems import responses
+from squinney.http.error_responses import responses
 from squinney.http.response_models import signed_page
 from squinney.http.routes import SuffixRoute
 from squinney.social import AlreadyJoined, Blocked, SocialLimit, TooFast, UnknownPost, UnknownUser

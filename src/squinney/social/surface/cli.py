@@ -10,11 +10,12 @@ from typing import Annotated, cast
 import typer
 from rich.progress import Progress
 
+from squinney.cli.connecting import open_systems
+from squinney.cli.parameters import Cursor, Json, Limit
+from squinney.cli.printing import console, format_counts, print_page, print_result
 from squinney.errors import Invalid
-from squinney.http.commands import Cursor, Json, Limit, console, format_counts, open_systems, print_page, print_result
 from squinney.social import Network, Post
-from squinney.social.network import loading
-from squinney.social.network.circles import LOADED_AT_ONCE
+from squinney.social.members.graph_import import LOADED_AT_ONCE, parse_pair
 from squinney.social.system import SYSTEM
 from squinney.system import Assembled
 
@@ -54,7 +55,7 @@ def _pairs(file: Path) -> Iterator[tuple[str, str]]:
     try:
         with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as lines:
             for number, line in enumerate(lines, 1):
-                pair = loading.parse_pair(line, number)
+                pair = parse_pair(line, number)
                 if pair:
                     yield pair
     except (OSError, UnicodeDecodeError) as error:

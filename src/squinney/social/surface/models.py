@@ -12,20 +12,20 @@ from squinney.social import rules
 from squinney.social.documents import Circled, Comment, Notice, Person, Post, Profile, User
 
 Id = Annotated[str, Field(min_length=1, max_length=200)]
-CircleName = Annotated[str, Field(min_length=1, max_length=rules.MOST_CIRCLE_NAME)]
+CircleName = Annotated[str, Field(min_length=1, max_length=rules.MAX_CIRCLE_NAME_LENGTH)]
 
 
 class NewMember(Body):
     """A new member. `user` is the id; by default, a new one is made."""
 
-    name: str = Field(min_length=1, max_length=rules.MOST_NAME, examples=["Ann"])
+    name: str = Field(min_length=1, max_length=rules.MAX_NAME_LENGTH, examples=["Ann"])
     user: Id | None = None
 
 
 class NewName(Body):
     """A member's new name."""
 
-    name: str = Field(min_length=1, max_length=rules.MOST_NAME, examples=["Anne"])
+    name: str = Field(min_length=1, max_length=rules.MAX_NAME_LENGTH, examples=["Anne"])
 
 
 class NewProfile(Body):
@@ -55,7 +55,7 @@ class NewPost(Body):
     me: Id
     type: str = Field(max_length=20, examples=["status"])
     detail: dict[str, Any] = Field(examples=[{"text": "Soup at seven?"}])
-    circles: list[CircleName] = Field(min_length=1, max_length=rules.MOST_CIRCLES, examples=[["*public*"]])
+    circles: list[CircleName] = Field(min_length=1, max_length=rules.MAX_CIRCLES, examples=[["*public*"]])
     to: Id | None = None
 
 
@@ -63,7 +63,7 @@ class NewComment(Body):
     """A new comment."""
 
     me: Id
-    text: str = Field(min_length=1, max_length=rules.MOST_COMMENT)
+    text: str = Field(min_length=1, max_length=rules.MAX_COMMENT_LENGTH)
 
 
 class CircleModel(BaseModel):

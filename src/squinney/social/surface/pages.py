@@ -9,9 +9,9 @@ from fastapi import Depends, Form, Query, Request
 from markupsafe import Markup, escape
 from starlette.responses import Response, StreamingResponse
 
+from squinney.http.access.visitor import visitor_of
 from squinney.http.dependencies import service
 from squinney.http.pages import redirect, render, return_path
-from squinney.http.visitor import visitor_of
 from squinney.patterns.paging import Page
 from squinney.social import Network as SocialNetwork
 from squinney.social import Person, Post, UnknownUser, User, rules
@@ -68,7 +68,7 @@ def render_page(
         unseen=network.unseen(me["id"]) if me and with_unseen else 0,
         linked=linked,
         face=face,
-        most_text=rules.MOST_TEXT,
+        max_text=rules.MAX_TEXT_LENGTH,
         photos=photo_store(request) is not None,
         **{"error": None, "typed": {}, **values},
     )
@@ -76,7 +76,7 @@ def render_page(
 
 def linked(text: str, people: list[Person]) -> Markup:
     """Return the text as HTML: mentions of these people become links, everything else is escaped."""
-    handles = {one["handle"] for one in people}
+    handles = {person["handle"] for person in people}
     found, end = Markup(), 0
     for mention in rules.MENTION.finditer(text.lower()) if len(text.lower()) == len(text) else ():
         if mention[1] in handles:
@@ -121,6 +121,8 @@ def posts_of(network: SocialNetwork, me: str, what: str, cursor: str | None = No
     """Return a page of the member's news, wall or incoming posts."""
     if what == "wall":
         return network.wall(me, me, cursor=cursor)
+    if what == "public":
+        return network.public(me, cursor=cursor)
     return (network.news if what == "news" else network.incoming)(me, cursor=cursor)
 
 

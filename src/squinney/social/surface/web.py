@@ -7,9 +7,10 @@ from fastapi.responses import HTMLResponse
 from starlette.responses import Response
 
 from squinney.errors import Invalid
-from squinney.http.options import MOST_FORM_BYTES
+from squinney.http.access.callers import PageRoute
+from squinney.http.access.permissions import needs, signed_in
 from squinney.http.pages import redirect
-from squinney.http.permissions import needs, signed_in
+from squinney.http.site_options import MAX_FORM_BYTES
 from squinney.social import Network as SocialNetwork
 from squinney.social import UnknownPost
 from squinney.social.surface import web_forms
@@ -26,10 +27,10 @@ from squinney.social.surface.pages import (
     render_page,
 )
 
-router = APIRouter(prefix="/social")
-WRITES_NEED = "member"
-BODY_LIMITS = {"/social/posts": MOST_FORM_BYTES}  # with a photo
+router = APIRouter(prefix="/social", route_class=PageRoute)
+BODY_LIMITS = {"/social/posts": MAX_FORM_BYTES}  # with a photo
 LISTS = ("news", "wall", "incoming")
+MAX_FACES = 14  # beside the public posts
 
 
 @router.get("", response_class=HTMLResponse)
@@ -43,7 +44,9 @@ def show_news(request: Request, network: Network, cursor: Cursor = None) -> Resp
             "welcome",
             None,
             signed_in=person_id(request) is not None,
-            people=network.members(None, limit=12).items,
+            people=network.members(None, limit=MAX_FACES).items,
+            page=network.public(None, cursor=cursor),
+            what="public",
         )
     return feed(request, network, me, "news", cursor)
 
@@ -63,6 +66,12 @@ def show_incoming(request: Request, network: Network, cursor: Cursor = None) -> 
 def _own_list(request: Request, network: SocialNetwork, what: str, cursor: str | None) -> Response:
     me = member_of(request, network)
     return redirect(request, "/social") if me is None else feed(request, network, me, what, cursor)
+
+
+@router.get("/public", response_class=HTMLResponse, dependencies=[needs("member")])
+def show_public(request: Request, network: Network, cursor: Cursor = None) -> Response:
+    """Show a member the public posts of everybody."""
+    return _own_list(request, network, "public", cursor)
 
 
 @router.get("/live/{what}", response_class=HTMLResponse, dependencies=[needs("member")])

@@ -13,8 +13,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from squinney.errors import Invalid, SquinneyError, Unavailable
+from squinney.http.access.callers import PageRoute
+from squinney.http.access.new_accounts import count_public_text
+from squinney.http.access.permissions import SignInNeeded, signed_in
 from squinney.http.pages import redirect
-from squinney.http.permissions import SignInNeeded, signed_in
 from squinney.http.threads import PHOTOS
 from squinney.social import PUBLIC, AlreadyJoined, User, rules
 from squinney.social import Network as SocialNetwork
@@ -29,7 +31,7 @@ from squinney.social.surface.pages import (
     render_page,
 )
 
-router = APIRouter()
+router = APIRouter(route_class=PageRoute)
 Photo = Annotated[UploadFile | None, File()]
 NEW_CIRCLE = "Friends"
 
@@ -76,6 +78,7 @@ async def write_post(
     if form.photo is None:
         return await run_in_threadpool(_write, request, network, form)
     try:
+        # guard: photos run in a pool of their own
         return await PHOTOS.run(partial(_write, request, network, form))
     except Unavailable as error:  # too many photos are waiting
         return await run_in_threadpool(_refused, request, network, form, error)
@@ -85,6 +88,7 @@ def _write(request: Request, network: SocialNetwork, form: _Form) -> Response:
     me = network.get(signed_in(request)["_id"])
     detail: dict[str, str] = {}
     try:
+        count_public_text(request, form.text, form.link, form.alt)
         kind, detail = _detail(request, network, me, form)
         network.post(me["id"], kind, detail, [form.audience], form.to)
     except SquinneyError as error:
@@ -115,6 +119,7 @@ def _detail(request: Request, network: SocialNetwork, me: User, form: _Form) -> 
         raise Invalid("a post has a link or a photo, not both", field="link")
     said = {"text": form.text, "alt": form.alt}
     rules.check_detail("photo", {**said, "file": "not stored yet"})
+    # guard: photos are counted before they are decoded
     network.count_photo(me["id"])
     return "photo", {**said, "file": store.keep(form.photo, me["id"], me["name"])}
 
@@ -127,7 +132,12 @@ def _forget_photo(request: Request, detail: Mapping[str, str], author: str) -> N
 @router.post("/posts/{post}/comments", response_class=HTMLResponse)
 def write_comment(request: Request, network: Network, post: str, text: Text = "") -> Response:
     """Comment on a post."""
-    return _run(request, lambda me: network.comment(me, post, _normalized(text)))
+
+    def act(me: str) -> None:
+        count_public_text(request, text)
+        network.comment(me, post, _normalized(text))
+
+    return _run(request, act)
 
 
 @router.post("/posts/{post}/delete", response_class=HTMLResponse)
@@ -183,6 +193,7 @@ def edit_profile(
     """Change the member's name and profile."""
     me = network.get(signed_in(request)["_id"])
     try:
+        count_public_text(request, about, link)
         given = rules.check_profile({"about": about.replace("\r\n", "\n"), "place": place, "link": link})
         network.rename(me["id"], name)
         network.edit_profile(me["id"], given)

@@ -14,14 +14,12 @@ from pymongo.errors import PyMongoError
 
 from squinney import assembly
 from squinney.mongo.schema import Collection, Db
-from squinney.system import System
+from squinney.system import System, system_in
 from squinney.testing.calls import call
 from squinney.testing.children import preload
 from squinney.testing.crash.child import WAYS, Way
 from squinney.testing.crash.sweep import crash_points
-from squinney.testing.emptying import non_empty
-from squinney.testing.protocol import expire_deadlines, leftovers
-from squinney.transactions import Mode, Transactions
+from squinney.testing.emptying import EmptyDatabase
 
 
 @dataclass(frozen=True)
@@ -31,9 +29,7 @@ class Case:
     - `name` is `Class.method`, `package.function` or `job:<name>`; `covers` lists other operations that `act` calls.
     - `system` is the name of a Squinney system, or the package of your own system.
     - `prepare(db)` fills the empty collections of the system. Its return value is pickled and passed on as `state`.
-    - `act(db, mode, state)` runs the operation once, in a child process, with `transactions(db, mode)`. The parameter
-      `mode` is found by its name; it and `state` may be left out.
-    - `modes` is `["native"]` for an operation without `Transactions`, so that it is not swept twice.
+    - `act(db, state)` runs the operation once, in a child process; `state` may be left out.
     - `check(db, state)` asserts what must hold afterwards, whether the operation happened or not.
     - `age(db)` expires what the system's jobs wait for, such as leases and reservations.
     - `collections` are created in addition to those of the system.
@@ -44,7 +40,6 @@ class Case:
     prepare: Callable[[Db], Any]
     act: Callable[..., object]
     check: Callable[[Db, Any], object]
-    modes: Sequence[Mode] = ("native", "two-phase")
     covers: Sequence[str] = ()
     age: Callable[[Db], object] = lambda db: None
     collections: Sequence[Collection] = ()
@@ -60,12 +55,7 @@ class Case:
     @property
     def found_system(self) -> System:
         """The `System` that `system` names: one of Squinney's by its name, or another by its package."""
-        return assembly.system_named(self.system) or assembly.system_in(self.system)
-
-
-def transactions(db: Db, mode: Mode) -> Transactions:
-    """Return `Transactions` for an operation under the sweep, with a timeout long enough for a busy machine."""
-    return Transactions(db, mode, timeout_seconds=20, margin_seconds=1)
+        return assembly.system_named(self.system) or system_in(self.system)
 
 
 class Cases:
@@ -92,22 +82,23 @@ class Cases:
         """Return the names of the public operations and jobs that the cases sweep."""
         return {name for case in self for name in (case.name.partition(" ")[0], *case.covers)}
 
-    def sweep(self, case: Case, mode: Mode, way: Way, *, db: Db, socket: Path, every: int = 1) -> int:
+    def sweep(self, case: Case, way: Way, *, db: Db, socket: Path, every: int = 1) -> int:
         """Crash the operation at each of its writes, or at every n-th, and check the database after each crash.
 
-        `db` must have the case's collections. After each crash all deadlines expire, and the core's and the system's
-        jobs run, twice in a row or in two threads concurrently. Then `check` must pass, `find_problems` must find
-        nothing, and no marker, lock, stub or tombstone may remain. Returns the number of crash points.
+        `db` must have the case's collections. After each crash the core's and the system's jobs run, twice in a
+        row or in two threads concurrently. Then `check` must pass, and `find_problems` must find nothing. Returns the
+        number of crash points.
         """
-        act = partial(_act, self.modules, case.name, mode)
+        act = partial(_act, self.modules, case.name)
         points = 0
-        for point, state in crash_points(act, case.prepare, way, db, socket, every=every):
+        database = EmptyDatabase(db, case.all_collections)
+        for point, state in crash_points(act, case.prepare, way, database, socket, every=every):
             points += 1
             try:
                 _recover(case, db, concurrently=(point.write + WAYS.index(way)) % 2 == 0)
                 _check(case, db, state)
             except BaseException as error:
-                error.add_note(f"{case.name}, {mode}: {point}")
+                error.add_note(f"{case.name}: {point}")
                 raise
         return points
 
@@ -131,23 +122,18 @@ def _cases_in(module: str) -> Sequence[Case]:
     return cases
 
 
-def _act(modules: Sequence[str], name: str, mode: Mode, db: Db, state: Any) -> None:
+def _act(modules: Sequence[str], name: str, db: Db, state: Any) -> None:
     """Run a case's operation, in a child process. The operation must not raise errors of the driver."""
     try:
-        call(_read_cases(modules)[name].act, db, state, mode=mode)
+        call(_read_cases(modules)[name].act, db, state)
     except PyMongoError as error:
         raise AssertionError(f"{name} raised an error of the driver: {error!r}") from error
 
 
 def _recover(case: Case, db: Db, *, concurrently: bool) -> None:
-    _expire(case, db)
+    case.age(db)
     with ThreadPoolExecutor(2 if concurrently else 1) as pool:
         list(pool.map(lambda _: _run_jobs(case, db), range(2)))
-
-
-def _expire(case: Case, db: Db) -> None:
-    expire_deadlines(db, {})
-    case.age(db)
 
 
 def _run_jobs(case: Case, db: Db) -> None:
@@ -156,20 +142,5 @@ def _run_jobs(case: Case, db: Db) -> None:
 
 
 def _check(case: Case, db: Db, state: Any) -> None:
-    """Check the invariants, with tombstones still there and after they expired; then nothing of a run may remain."""
-    _require_sound(case, db, state)
-    if _leftovers(case, db):
-        _expire(case, db)
-        _run_jobs(case, db)
-        _require_sound(case, db, state)
-        assert _leftovers(case, db) == []
-
-
-def _require_sound(case: Case, db: Db, state: Any) -> None:
     assert [str(problem) for problem in case.found_system.find_problems(db)] == []
     case.check(db, state)
-
-
-def _leftovers(case: Case, db: Db) -> list[str]:
-    filled = non_empty(db, [collection.name for collection in case.all_collections])
-    return leftovers({name: list(db[name].find()) for name in filled})

@@ -22,13 +22,16 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 from squinney.errors import Unavailable
 from squinney.mongo.connect import client_for
 from squinney.mongo.embedded.server import uri_of
+from squinney.mongo.write_commands import is_write
+from squinney.testing.async_operations import AsyncCaller
 from squinney.testing.calls import call
-from squinney.testing.commands import described, is_write
 from squinney.testing.crash.proxy import Proxy
 from squinney.testing.effects import Effects
+from squinney.testing.lost_replies import LostReply, losing_replies
+from squinney.testing.server_commands import described
 
-Way = Literal["before", "after", "reply-lost"]
-WAYS: tuple[Way, ...] = ("before", "after", "reply-lost")
+Way = Literal["before", "after", "reply-lost", "reconnected"]
+WAYS: tuple[Way, ...] = ("before", "after", "reply-lost", "reconnected")
 
 # Exit codes of the child
 DIED = 77
@@ -37,11 +40,11 @@ FAILED = 79
 NOT_IMPORTABLE = 80
 SECONDS_WITHOUT_SERVER = 0.05
 SECONDS_TO_GIVE_UP = 0.5
-MOST_SECONDS = 120  # more than the parent waits
+MAX_SECONDS = 120  # more than the parent waits
 
 
 class Killer(CommandListener):
-    """Counts the operation's writes and ends the process, or its connection, at the k-th."""
+    """Counts the operation's writes and, at the k-th, ends the process or its connection, or loses the reply."""
 
     def __init__(self, way: Way, at_write: int, proxy: Proxy | None, report: Connection) -> None:
         self.way = way
@@ -51,6 +54,7 @@ class Killer(CommandListener):
         self.writes = 0
         self.request: int | None = None
         self.effects = Effects()
+        self._lost = LostReply()
 
     @property
     def reached(self) -> bool:
@@ -61,6 +65,8 @@ class Killer(CommandListener):
         if not is_write(event.command_name, event.command):
             return
         self.effects.started(event)
+        if self._lost.lose_again(event):
+            return
         self.writes += 1
         if self.writes != self.at_write:
             return
@@ -68,6 +74,8 @@ class Killer(CommandListener):
         if self.way == "before":
             os._exit(DIED)
         self.request = event.request_id
+        if self.way == "reconnected":
+            self._lost.lose(event)
         if self.proxy:
             self.proxy.drop_reply_to = event.request_id
 
@@ -83,6 +91,8 @@ class Killer(CommandListener):
             return
         if self.way == "after":
             os._exit(DIED)
+        if self.way == "reconnected":
+            return
         # The server stays unreachable, so the operation need not wait for it: shorten its deadline.
         _csot.DEADLINE.set(min(_csot.DEADLINE.get(), time.monotonic() + SECONDS_WITHOUT_SERVER))
         # A job that keeps retrying without its server is ended: that is a crash too.
@@ -92,6 +102,7 @@ class Killer(CommandListener):
 def run(
     report: Connection,
     socket: Path,
+    folder: Path,
     database: str,
     app: str,
     act: bytes,
@@ -102,18 +113,22 @@ def run(
     """Run the operation and die at its k-th write. Sends to `report` the command it died at, or the traceback.
 
     Of an operation that completes without changing any document it sends the collections that it wrote to.
+    `folder` is for the socket of a proxy; the parent removes it, also after this process has died.
     The operation and the state are pickled, so that an operation that cannot be imported here is reported too.
     """
-    signal.alarm(MOST_SECONDS)  # the parent may have died
+    signal.alarm(MAX_SECONDS)  # the parent may have died
     common.MIN_HEARTBEAT_INTERVAL = SECONDS_WITHOUT_SERVER  # by default each server selection would take half a second
     code = NOT_IMPORTABLE
     try:
         work, prepared = (pickle.loads(one) for one in (act, state))  # noqa: S301 (pickled by the parent)
         code = FAILED
-        proxy = Proxy(str(socket)) if way == "reply-lost" else None
+        proxy = Proxy(socket, folder) if way == "reply-lost" else None
         killer = Killer(way, at_write, proxy, report)
-        client = client_for(proxy.uri if proxy else uri_of(socket), event_listeners=[killer], appname=app)
-        _run(killer, partial(call, work, client[database], prepared))
+        uri = proxy.uri if proxy else uri_of(socket)
+        client = client_for(uri, event_listeners=[killer], appname=app)
+        asynchronous = AsyncCaller(uri, event_listeners=[killer], appname=app)
+        with losing_replies():
+            _run(killer, partial(call, work, client[database], prepared, asynchronous))
         code = DIED if killer.reached else COMPLETED
         if code == COMPLETED and not killer.effects.changed:
             for name in killer.effects.collections:
@@ -135,7 +150,7 @@ def _run(killer: Killer, act: Callable[[], object]) -> None:
     try:
         act()
     except Exception as error:
-        # Only an operation that has lost its server may fail, and only because of that.
+        # Only an operation that has lost its server or a reply may fail, and only because of that.
         if not killer.reached or not isinstance(error, Unavailable | PyMongoError):
             raise
     finally:

@@ -6,7 +6,8 @@ import socket
 import struct
 import tempfile
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from squinney.mongo.embedded.server import uri_of
@@ -15,14 +16,16 @@ HEADER = struct.Struct("<iiii")  # of a message: length, request id, id of the r
 
 
 class Proxy:
-    """Forwards messages until the reply to the request `drop_reply_to`: this reply and all later ones are dropped."""
+    """Forwards messages until the reply to the request `drop_reply_to`: this reply and all later ones are dropped.
 
-    def __init__(self, server: str) -> None:
+    Its socket is in `folder`, which the caller removes: a process that dies cannot remove its own.
+    """
+
+    def __init__(self, server: Path, folder: Path) -> None:
         self.drop_reply_to: int | None = None
         self.dead = False
-        self._server = server
-        self._folder = tempfile.TemporaryDirectory(prefix="sqp-")
-        self.path = Path(self._folder.name) / "s.sock"
+        self._server = str(server)
+        self.path = folder / "s.sock"
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self.path))
         self._listener.listen()
@@ -37,7 +40,6 @@ class Proxy:
     def close(self) -> None:
         """Close all connections and remove the socket."""
         self._die()
-        self._folder.cleanup()
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -73,6 +75,24 @@ class Proxy:
         _shut(self._listener)
         for one in self._open:
             _shut(one)
+
+
+@contextmanager
+def proxy_to(server: Path) -> Iterator[Proxy]:
+    """Yield a proxy, and remove it with its folder."""
+    with socket_folder() as folder:
+        proxy = Proxy(server, folder)
+        try:
+            yield proxy
+        finally:
+            proxy.close()
+
+
+@contextmanager
+def socket_folder() -> Iterator[Path]:
+    """Yield a folder with a short path, and remove it."""
+    with tempfile.TemporaryDirectory(prefix="sqp-") as folder:
+        yield Path(folder)
 
 
 def _receive(source: socket.socket, size: int) -> bytes:

@@ -7,10 +7,10 @@ import pickle
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Protocol
 
 from pymongo.read_concern import ReadConcern
 
@@ -25,15 +25,13 @@ from squinney.testing.calls import (
     require_function,
     require_functions,
     run_prepare,
-    takes_mode,
 )
 from squinney.testing.children import children
 from squinney.testing.crash import child
 from squinney.testing.crash.child import WAYS, Way
+from squinney.testing.crash.proxy import socket_folder
 from squinney.testing.effects import in_vain
-from squinney.testing.emptying import collection_names, empty, non_empty
-from squinney.testing.protocol import leftovers, recover
-from squinney.transactions import Mode
+from squinney.testing.emptying import EmptyDatabase, non_empty
 
 __tracebackhide__ = True  # pytest shows the line of the test and the message; `--full-trace` shows every frame
 CHILD_SECONDS = 60
@@ -44,25 +42,25 @@ Act = Callable[..., object]
 
 @dataclass(frozen=True)
 class CrashPoint:
-    """Where an operation died: at which write, in which way and mode. `wrong` says what a check found, if anything."""
+    """Where an operation died or lost a reply: at which write and in which way. `wrong` is what a check found."""
 
     write: int
     what: str
     way: Way
-    mode: str = ""
     wrong: str = ""
 
     def __str__(self) -> str:
-        where = f"died {_moment(self.way, f'{self.write} ({self.what})')}" + (f", {self.mode}" if self.mode else "")
+        where = _moment(self.way, f"{self.write} ({self.what})")
         return f"{where}: {self.wrong}" if self.wrong else where
 
 
 def _moment(way: Way, write: str) -> str:
-    """Say when a child dies, such as `before write 2 (update accounts)`."""
+    """Say what happens to a child and when, such as `died before write 2 (update accounts)`."""
     return {
-        "before": f"before write {write}",
-        "after": f"after write {write}",
-        "reply-lost": f"after write {write}, its reply lost",
+        "before": f"died before write {write}",
+        "after": f"died after write {write}",
+        "reply-lost": f"died after write {write}, its reply lost",
+        "reconnected": f"lost the reply to write {write} and went on",
     }[way]
 
 
@@ -81,8 +79,25 @@ class NotCrashSafe(AssertionError):
 
     def __init__(self, points: Sequence[CrashPoint], tried: int) -> None:
         self.points = points
+        self.tried = tried
         lines = "\n".join(f"  {point}" for point in points)
         super().__init__(f"{len(points)} of {tried} crash points leave something wrong:\n{lines}")
+
+
+class Sweep(Protocol):
+    """The fixture `sweep`: the function `sweep`, on the test's database."""
+
+    def __call__(
+        self,
+        prepare: Act,
+        act: Act,
+        check: Act,
+        *,
+        collections: Sequence[Collection] = (),
+        settle: Act | None = None,
+        problems: Callable[[Db], Iterable[object]] | None = None,
+        ways: Sequence[Way] = WAYS,
+    ) -> Swept: ...
 
 
 def sweep(
@@ -101,30 +116,31 @@ def sweep(
 
     `prepare(db)` fills a database that has the `collections`. `act` is the operation: a function at the top level of a
     module, since it runs in a child process. `act` is called with the database and, if it has a second parameter, with
-    what `prepare` returned. If `act` has a parameter called `mode`, anywhere, it is swept in both transaction modes.
+    what `prepare` returned. If it is an `async def`, its database is that of an `AsyncMongoClient`.
 
-    After each crash `settle(db)` runs twice (by default all deadlines expire and `Transactions(db).recover()` runs).
-    Then `check` asserts what must hold, whether the operation happened or not; `problems(db)` must find nothing; and
-    no marker of a transaction may remain.
+    In the way `reconnected` the operation does not die: it gets a network error although its write happened, and the
+    connection works again. An operation that then sends the write a second time must not have a second effect.
+
+    After each crash `settle(db)` runs twice (by default nothing: a transaction leaves nothing). Then
+    `check` asserts what must hold, whether the operation happened or not, and `problems(db)` must find nothing.
 
     Raises: `NotCrashSafe`, with every crash point after which something is wrong; `AssertionError` if the operation
     or a check fails without a crash, or if the operation changes no document or does not end; `TypeError` and
     `ValueError` for unusable arguments.
     """
-    modes = get_args(Mode)[1:] if callable(act) and takes_mode(act) else ("",)
-    _require_usable(prepare, act, check, settle, problems, ways, mode=modes[0])
+    _require_usable(prepare, act, check, settle, problems, ways)
     require_collections(collections)
-    schema.apply(db, collections)
+    # A test's database is emptied before each crash, so nothing in it is worth keeping.
+    schema.apply(db, collections, adopt=[one.name for one in collections])
+    database = EmptyDatabase(db, collections)
+    prepared = _require_completes(act, prepare, database, socket)
+    if wrong := _find_wrong(db, prepared, settle or _nothing, check, problems):
+        raise AssertionError(f"the checks fail even without a crash: {wrong}")
     points: list[CrashPoint] = []
-    for mode in modes:
-        in_mode = partial(call, act, mode=mode)
-        prepared = _require_completes(in_mode, prepare, db, socket)
-        if wrong := _find_wrong(db, prepared, settle or recover, check, problems):
-            raise AssertionError(f"the checks fail even without a crash: {wrong}")
-        for way in ways:
-            for point, prepared in crash_points(in_mode, prepare, way, db, socket):
-                wrong = _find_wrong(db, prepared, settle or recover, check, problems)
-                points.append(CrashPoint(point.write, point.what, way, mode, wrong))
+    for way in ways:
+        for point, prepared in crash_points(act, prepare, way, database, socket):
+            wrong = _find_wrong(db, prepared, settle or _nothing, check, problems)
+            points.append(CrashPoint(point.write, point.what, way, wrong))
     if not points:
         raise AssertionError("the operation wrote nothing, so there was no write to crash at")
     if bad := [point for point in points if point.wrong]:
@@ -139,13 +155,11 @@ def _require_usable(
     settle: Act | None,
     problems: Act | None,
     ways: Sequence[str],
-    mode: str,
 ) -> None:
     """Refuse unusable arguments before anything runs."""
-    require_function("prepare", prepare)
-    require_function("act", act, mode=mode)
-    require_function("check", check)
-    require_functions(settle=settle, problems=problems)
+    for name, needed in {"prepare": prepare, "act": act, "check": check}.items():
+        require_function(name, needed)
+    require_functions(prepare=prepare, check=check, settle=settle, problems=problems)
     _pickled("act", act)
     if isinstance(ways, str) or not ways or set(ways) - set(WAYS):
         raise ValueError(f"ways must be a list of one or more of {', '.join(WAYS)}, not {ways!r}")
@@ -159,14 +173,14 @@ def _pickled(name: str, value: object) -> bytes:
         raise ValueError(f"{name} is sent to another process, so it must be {kind}: {error}") from None
 
 
-def _require_completes(act: Act, prepare: Act, db: Db, socket: Path) -> Any:
+def _require_completes(act: Act, prepare: Act, database: EmptyDatabase, socket: Path) -> Any:
     """Run the operation once without a crash, since one that fails or never ends cannot be swept.
 
     Returns what `prepare` returned.
     """
-    empty(db, collection_names(db))
-    prepared = run_prepare(prepare, db)
-    _run_child(act, "before", NEVER, db, socket, prepared)
+    database.restore()
+    prepared = run_prepare(prepare, database.db)
+    _run_child(act, "before", NEVER, database.db, socket, prepared)
     return prepared
 
 
@@ -174,7 +188,7 @@ def crash_points(
     act: Act,
     prepare: Act,
     way: Way,
-    db: Db,
+    database: EmptyDatabase,
     socket: Path,
     *,
     every: int = 1,
@@ -184,9 +198,9 @@ def crash_points(
     Ends when the operation completes because it has fewer writes.
     """
     for at_write in count(1, every):
-        empty(db, collection_names(db))
-        prepared = run_prepare(prepare, db)
-        what = _run_child(act, way, at_write, db, socket, prepared)
+        database.restore()
+        prepared = run_prepare(prepare, database.db)
+        what = _run_child(act, way, at_write, database.db, socket, prepared)
         if what is None:
             return
         yield CrashPoint(at_write, what, way), prepared
@@ -196,24 +210,33 @@ def _run_child(act: Act, way: Way, at_write: int, db: Db, socket: Path, prepared
     """Return the command at which the child died, or None if the operation completed with fewer writes."""
     app = f"crash-{secrets.token_hex(6)}"
     receiver, sender = multiprocessing.Pipe(duplex=False)
-    arguments = (sender, socket, db.name, app, _pickled("act", act), _pickled("what prepare returns", prepared))
-    process = children.Process(target=child.run, args=(*arguments, way, at_write), daemon=True)
-    process.start()
-    sender.close()
-    process.join(CHILD_SECONDS)
-    exit_code = process.exitcode
-    if exit_code is None:
-        process.kill()
+    pickled = (_pickled("act", act), _pickled("what prepare returns", prepared))
+    with socket_folder() as folder:
+        arguments = (sender, socket, folder, db.name, app, *pickled, way, at_write)
+        process = children.Process(target=child.run, args=arguments, daemon=True)
+        process.start()
+        sender.close()
+        exit_code = _exit_code_of(process)
     abort_open_transactions(db, app)
     messages = list(_messages(receiver))
     if exit_code not in (child.DIED, child.COMPLETED):
-        expected = "" if at_write == NEVER else f"; it was to die {_moment(way, str(at_write))}"
+        expected = "" if at_write == NEVER else f"; it should have {_moment(way, str(at_write))}"
         raise AssertionError("\n".join([f"{_failure(exit_code)}{expected}", *messages]))
     if exit_code == child.DIED:
         return messages[0]
     if messages:
         raise AssertionError(in_vain("the operation", messages, non_empty(db, messages)))
     return None
+
+
+def _exit_code_of(process: BaseProcess) -> int | None:
+    """Wait for the process and return its exit code, or kill it and return None if it does not end in time."""
+    process.join(CHILD_SECONDS)
+    exit_code = process.exitcode
+    if exit_code is None:
+        process.kill()
+        process.join()
+    return exit_code
 
 
 def _failure(exit_code: int | None) -> str:
@@ -244,6 +267,10 @@ def abort_open_transactions(db: Db, app: str) -> None:
         admin.command("killSessions", sessions, codec_options=db.codec_options)
 
 
+def _nothing(db: Db) -> None:
+    """Settle nothing."""
+
+
 def _find_wrong(
     db: Db, prepared: Any, settle: Act, check: Act, problems: Callable[[Db], Iterable[object]] | None
 ) -> str:
@@ -255,6 +282,4 @@ def _find_wrong(
         return f"settle failed: {one_line(error)}"
     if found := found_by(problems, db):
         return found
-    if left := leftovers({name: list(db[name].find()) for name in collection_names(db)}):
-        return "left behind: " + "; ".join(left)
     return failure_of(check, db, prepared)

@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Literal
 from unittest.mock import patch
 
+from pymongo import AsyncMongoClient, MongoClient
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
+from squinney.mongo.write_commands import is_write
 from squinney.patterns.fair_locks import FairLocks
-from squinney.testing.commands import described
+from squinney.testing.async_operations import AsyncCaller, operation_task
 from squinney.testing.effects import Effects
 from squinney.testing.explorer.written_collections import WrittenCollections
-from squinney.testing.protocol import RECORDS
+from squinney.testing.lost_replies import LostReply, losing_replies
+from squinney.testing.server_commands import described
 from squinney.transactions import group_commit
-from squinney.transactions.constraints import Constraints
 
 Status = Literal["running", "held", "waiting", "done"]  # "waiting": for another operation, inside the server
 Arrival = tuple["Actor", Status]  # an actor that is now held or done
+Run = Callable[..., Any]  # called with the database, and with `asynchronous`, for operations that are `async def`
 NOT_HELD = {"hello", "buildInfo", "ping", "endSessions", "killCursors", "listCollections", "listIndexes"}
-WRITES = {"insert", "update", "delete", "findAndModify"}
-real_sleep = time.sleep
+MAX_SECONDS_AFTER = 1.0  # for an operation's threads that go on after it
+IN_A_THREAD = (
+    "in a thread of its own, where no schedule can hold it: send it in the operation's thread, "
+    "or pass threads_in_turn=True if it is of a thread pool"
+)
+OWN_CLIENT = "made a client of its own, whose commands no schedule can hold: use the database that it is called with"
+real_sleep, real_async_sleep, real_start = time.sleep, asyncio.sleep, threading.Thread.start
+real_client, real_async_client = MongoClient.__init__, AsyncMongoClient.__init__
+real_runs_of = group_commit.pending_runs_of
 _this_thread = threading.local()
 
 
@@ -54,10 +65,13 @@ class Actor(CommandListener):
         self.letter = letter
         self.name = f"explorer-{secrets.token_hex(4)}-{letter}"
         self.client = client_for(uri, event_listeners=[self], appname=self.name)
+        self._asynchronous = AsyncCaller(uri, event_listeners=[self], appname=self.name)
         self._arrivals = arrivals
         self._written = written
         self._gate = threading.Semaphore(0)
         self._work: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
+        self.strays: list[str] = []  # what it sent past the scheduler, and how to mend that
+        self.threads: list[threading.Thread] = []  # those that it started
         self._thread = threading.Thread(target=self._serve, daemon=True, name=self.name)
         self._thread.start()
         self._reset()
@@ -67,11 +81,24 @@ class Actor(CommandListener):
         self.outcome = Outcome()
         self.next = ""  # the command it is held before
         self.asleep = False  # held in a `time.sleep`
+        self.writes_next = False  # the command it is held before is a write
+        self.runs: dict[str, group_commit.PendingRuns] = {}
         self.dead = False
+        self.lost_reply = False  # whether it got a network error instead of the reply to a write
+        self._lost = LostReply()
+        self._loses_next = False
         self.in_flight = False  # the server has its command and has not replied
         self.open: dict[bytes, Any] = {}  # sessions with an open transaction
-        self.records: list[Any] = []  # ids of its records in `transactions`
         self.effects = Effects()
+        self.sent: tuple[str, Mapping[str, Any]] | None = None  # the command it is held before, or sent last
+        self.replied: Mapping[str, Any] | None = None  # the reply to that
+        self._held_id = 0
+        self.gave_work_away = False  # to a pool, which ran it in the operation's own thread, or to a task
+
+    @property
+    def gone(self) -> bool:
+        """Whether it may have left a run or a transaction open: it is dead, or ended after it lost a reply."""
+        return self.dead or (self.lost_reply and self.status == "done")
 
     def close(self) -> None:
         """End the thread and close the client."""
@@ -81,11 +108,11 @@ class Actor(CommandListener):
 
     # ---- called by the scheduler ----
 
-    def start(self, run: Callable[[Db], Any], database: str) -> None:
+    def start(self, run: Run, database: str) -> None:
         """Start the operation. It runs to its first command, or to its end."""
         self._reset()
         self.status = "running"
-        self._work.put(lambda: run(self.client[database]))
+        self._work.put(lambda: run(self.client[database], asynchronous=self._asynchronous))
 
     def resume(self) -> None:
         """Let the operation send its command and run to the next one."""
@@ -93,10 +120,22 @@ class Actor(CommandListener):
         self.asleep = False
         self._gate.release()
 
+    def resume_without_reply(self) -> None:
+        """Let the operation send its write, and give it a network error instead of the reply."""
+        self._loses_next = self.lost_reply = True
+        self.resume()
+
     def kill(self) -> None:
         """End the operation before its next command. Its open transactions stay open, as after a real crash."""
         self.dead = True
         self.resume()
+
+    def wait_for_threads(self) -> None:
+        """Let threads that go on after the operation send their commands, which would disturb what is played next."""
+        until = time.monotonic() + MAX_SECONDS_AFTER
+        while self.threads:
+            # guard: a thread that goes on after its operation is waited for
+            self.threads.pop().join(max(0.0, until - time.monotonic()))
 
     # ---- called in the actor's thread ----
 
@@ -112,6 +151,7 @@ class Actor(CommandListener):
             self.outcome = Outcome(died=True) if self.dead else outcome
             self.next = ""
             self._arrivals.put((self, "done"))
+        self._asynchronous.close()
 
     def _hold(self) -> None:
         if not self.dead:
@@ -123,31 +163,46 @@ class Actor(CommandListener):
     def sleep(self) -> None:
         """Replace `time.sleep`: an operation that sleeps waits for others, so hold it until they had their turn."""
         self.next = "sleep"
+        self.sent = None
+        self.writes_next = False
         self.asleep = True
         self._hold()
 
     def started(self, event: CommandStartedEvent) -> None:
-        self._note(event.command_name, event.command)
+        self._written.note(event.command_name, event.command)
         self.effects.started(event)
         if getattr(_this_thread, "actor", None) is not self:
+            if event.command_name not in NOT_HELD:
+                what = f"{described(event.command_name, event.command)} ({threading.current_thread().name})"
+                # guard: commands of an operation's own threads are noticed
+                self.strays.append(f"sent {what} {IN_A_THREAD}")
+            return
+        if (task := operation_task.get()) and task is not asyncio.current_task():
+            self.gave_work_away = True  # other orders of its tasks are not tried
+        if self._lost.lose_again(event):
             return
         if event.command_name not in NOT_HELD:
             self.next = described(event.command_name, event.command)
+            self.writes_next = is_write(event.command_name, event.command)
+            self.sent = (event.command_name, event.command)
             self._hold()
+            self._held_id, self.replied = event.request_id, None
+            if self._loses_next:
+                self._loses_next = False
+                self._lost.lose(event)
         self._note_transaction(event.command_name, event.command)
         self.in_flight = True
 
     def succeeded(self, event: CommandSucceededEvent) -> None:
         self.effects.succeeded(event)
+        if event.request_id == self._held_id:
+            self.replied = event.reply
         self.in_flight = False
 
     def failed(self, event: CommandFailedEvent) -> None:
+        if event.request_id == self._held_id:
+            self.replied = event.failure
         self.in_flight = False
-
-    def _note(self, name: str, command: Mapping[str, Any]) -> None:
-        self._written.note(name, command)
-        if name in WRITES and command[name] == RECORDS and command.get("autocommit") is not False:
-            self.records += _ids(command)
 
     def _note_transaction(self, name: str, command: Mapping[str, Any]) -> None:
         if command.get("startTransaction"):
@@ -156,17 +211,13 @@ class Actor(CommandListener):
             self.open.pop(bytes(command["lsid"]["id"]), None)
 
 
-def _ids(command: Mapping[str, Any]) -> list[Any]:
-    filters = [command.get("query"), *(one["q"] for one in command.get("updates", ()))]
-    return [one["_id"] for one in (*filters, *command.get("documents", ())) if one and "_id" in one]
-
-
 @contextmanager
-def as_separate_processes() -> Iterator[None]:
+def as_separate_processes(*, threads_in_turn: bool) -> Iterator[None]:
     """In the `with` block, make operations under the scheduler behave as if each had its own process.
 
-    They neither wait for each other's in-process locks nor share commits, and a sleep lets the others continue. What an
-    operation gives to a thread pool runs in its own thread, so that the commands sent there are held too.
+    They neither wait for each other's in-process locks nor share commits, and a sleep lets the others continue. With
+    `threads_in_turn`, what an operation gives to a thread pool runs in its own thread at once, so that its commands are
+    held too; so does what others give to pools, such as the operations that run one after the other.
     """
     fair_lock = FairLocks.hold
 
@@ -179,23 +230,33 @@ def as_separate_processes() -> Iterator[None]:
                 yield crowded
 
     with (
+        losing_replies(),
         patch.object(time, "sleep", _scheduled_sleep),
+        patch.object(threading.Thread, "start", _noted_start),
+        patch.object(MongoClient, "__init__", _noted_client),
+        patch.object(AsyncMongoClient, "__init__", _noted_async_client),
+        patch.object(asyncio, "sleep", _scheduled_async_sleep),
         patch.object(FairLocks, "hold", lock_unless_scheduled),
-        patch.object(group_commit, "may_group", lambda: not _is_scheduled()),
-        patch.object(Constraints, "_read", _read_once(Constraints._read)),
-        patch.object(ThreadPoolExecutor, "submit", _run_if_scheduled(ThreadPoolExecutor.submit)),
+        patch.object(group_commit, "pending_runs_of", _own_runs_of),
+        _running_pools_in_turn() if threads_in_turn else nullcontext(),
     ):
         yield
+
+
+def _own_runs_of(db: Db) -> group_commit.PendingRuns:
+    """Return a queue of the operation alone, which knows nothing of what earlier schedules were refused."""
+    actor = getattr(_this_thread, "actor", None)
+    return real_runs_of(db) if actor is None else actor.runs.setdefault(db.name, group_commit.PendingRuns(db))
 
 
 def _is_scheduled() -> bool:
     return getattr(_this_thread, "actor", None) is not None
 
 
-def _run_if_scheduled(submit: Callable[..., Future[Any]]) -> Callable[..., Future[Any]]:
-    def run_or_submit(pool: ThreadPoolExecutor, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        if not _is_scheduled():
-            return submit(pool, work, *args, **kwargs)
+def _running_pools_in_turn() -> AbstractContextManager[object]:
+    def run(pool: ThreadPoolExecutor, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if actor := getattr(_this_thread, "actor", None):
+            actor.gave_work_away = True
         done: Future[Any] = Future()
         try:
             done.set_result(work(*args, **kwargs))
@@ -203,20 +264,7 @@ def _run_if_scheduled(submit: Callable[..., Future[Any]]) -> Callable[..., Futur
             done.set_exception(error)
         return done
 
-    return run_or_submit
-
-
-def _read_once(read: Callable[[Constraints, str], Any]) -> Callable[[Constraints, str], Any]:
-    """Cache indexes and validators, as a long-lived process does. They do not change during an exploration."""
-    known: dict[tuple[str, str], Any] = {}
-
-    def read_once(self: Constraints, name: str) -> Any:
-        key = (self._db.name, name)
-        if key not in known:
-            known[key] = read(self, name)
-        return replace(known[key], until=float("inf"))
-
-    return read_once
+    return patch.object(ThreadPoolExecutor, "submit", run)
 
 
 def _scheduled_sleep(seconds: float) -> None:
@@ -225,3 +273,32 @@ def _scheduled_sleep(seconds: float) -> None:
         real_sleep(seconds)
     else:
         actor.sleep()
+
+
+def _noted_start(thread: threading.Thread) -> None:
+    actor = getattr(_this_thread, "actor", None)
+    if actor and not thread.name.startswith("pymongo"):  # those of the client never end
+        actor.threads.append(thread)
+    real_start(thread)
+
+
+def _noted_client(client: MongoClient[Any], *args: Any, **kwargs: Any) -> None:
+    if actor := getattr(_this_thread, "actor", None):
+        # guard: a client of an operation's own is noticed
+        actor.strays.append(OWN_CLIENT)
+    real_client(client, *args, **kwargs)
+
+
+def _noted_async_client(client: AsyncMongoClient[Any], *args: Any, **kwargs: Any) -> None:
+    if operation_task.get() and (actor := getattr(_this_thread, "actor", None)):
+        # guard: an asynchronous client of an operation's own is noticed
+        actor.strays.append(OWN_CLIENT)
+    real_async_client(client, *args, **kwargs)
+
+
+async def _scheduled_async_sleep(delay: float, result: Any = None) -> Any:
+    actor = getattr(_this_thread, "actor", None)
+    if actor is None or delay <= 0 or not operation_task.get():  # the driver's own tasks sleep too
+        return await real_async_sleep(delay, result)
+    actor.sleep()
+    return await real_async_sleep(0, result)

@@ -1,6 +1,7 @@
 """Choose which operation continues next: try every schedule, those with the fewest switches first, or replay one.
 
-A step of a schedule is a letter: this operation sends its next command. `a!`: operation a dies. `a~`: the server ends
+A step of a schedule is a letter: this operation sends its next command. `a!`: operation a dies. `a?`: it sends its
+next command, a write, and gets a network error instead of the reply. `a~`: the server ends
 the open transactions of the dead operation a. `.`: all operations are held while some time passes. A schedule is
 written as its steps: `a3 b12 a!`.
 """
@@ -30,7 +31,7 @@ def parse_schedule(text: str, letters: str) -> Steps:
     """
     steps: list[str] = []
     for part in text.split():
-        found = re.fullmatch(rf"([{letters}][!~]?|\.)(\d*)", part)
+        found = re.fullmatch(rf"([{letters}][!?~]?|\.)(\d*)", part)
         if not found:
             name = re.split(r"[^A-Za-z]", part)[0]
             why = f"{name!r} names no operation" if name and name not in letters else f"see {part!r}"
@@ -40,7 +41,7 @@ def parse_schedule(text: str, letters: str) -> Steps:
 
 
 def is_serial(steps: Sequence[str]) -> bool:
-    """Return whether the operations ran one after the other, and none of them died or was held."""
+    """Return whether the operations ran one after the other, and none of them died, lost a reply or was held."""
     runs = [step for step, _ in groupby(steps)]
     return len(set(runs)) == len(runs) and all(step.isalpha() for step in runs)
 

@@ -10,36 +10,46 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
+from pymongo.errors import ConnectionFailure
 from pymongo.read_concern import ReadConcern
 
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db
 from squinney.testing.calls import call, failure_of, found_by, one_line
 from squinney.testing.effects import in_vain
+from squinney.testing.emptying import collection_names
 from squinney.testing.explorer.actor import Actor, Arrival, Outcome
-from squinney.testing.explorer.choices import Chooser, format_schedule, is_serial
+from squinney.testing.explorer.choices import Chooser, format_schedule, is_serial, parse_schedule
 from squinney.testing.explorer.lock_yields import yielding_locks
 from squinney.testing.explorer.prepared import Act, PreparedDatabase
+from squinney.testing.explorer.recording import Recorder, Recording, shown
 from squinney.testing.explorer.schedule import Played, Schedule
 from squinney.testing.explorer.serial import Result, SerialOrders, SerialRun
-from squinney.testing.explorer.states import Changes, State, added_documents
-from squinney.testing.protocol import expire_deadlines, leftovers
+from squinney.testing.explorer.states import Changes, State
+from squinney.transactions import KEYS
 
 __tracebackhide__ = True  # pytest shows the line of the test and the message; `--full-trace` shows every frame
 LETTERS = "abcdefgh"
-LEFT = "left behind: "
 UNSETTLED = "settle failed: "
-MOST_SHOWN = 20  # documents in the message about a failed check
-LONGEST_LINE = 400
+MAX_SHOWN = 20  # documents in the message about a failed check
+MAX_LINE_LENGTH = 400
 EVEN_ALONE = "even one after the other and without a crash: "
 
 
 class Refuted(AssertionError):
-    """Something is wrong after a schedule. Pass `schedule` as `replay` to play it again."""
+    """Something is wrong after a schedule. Pass `schedule` as `replay` to play it again.
+
+    An `Explorer` that records adds the `recording` of it: every command, and the documents after it.
+    """
 
     def __init__(self, message: str, schedule: str) -> None:
         super().__init__(message)
         self.schedule = schedule
+        self.recording: Recording | None = None
+
+
+class NotHeld(AssertionError):
+    """An operation sent a command that no schedule can hold: in a thread, or by a client, of its own."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +63,14 @@ class Operation:
 
 @dataclass(frozen=True)
 class Explored:
-    """How many schedules were played, and with how many crashes. `complete`: all possible schedules were played."""
+    """How many schedules were played; in how many an operation died, or lost a reply, or gave up.
+
+    `complete`: all possible schedules were played.
+    """
 
     schedules: int
     crashes: int
+    lost_replies: int
     gave_up: int
     complete: bool
     seconds: float
@@ -72,6 +86,7 @@ class Exploration:
     problems: Callable[[Db], Iterable[object]] | None
     later: Act
     crashes: int
+    lost_replies: int
     stall_seconds: float
     serial: bool
     values: bool
@@ -86,7 +101,9 @@ class Exploration:
     def __post_init__(self) -> None:
         self.played: set[str] = set()
         self._crashed = 0
+        self._lost_replies = 0
         self._gave_up = 0
+        self._in_turn = False  # whether threads of an operation ran one after the other
         self._wrote = False
         self._changed = False  # whether one of the writes changed a document
         self._written: set[str] = set()  # the collections that completed operations wrote to
@@ -95,12 +112,16 @@ class Exploration:
         self._since = time.monotonic()
         self._orders = SerialOrders(self._run_serially)
         self._masks = self.database.masks
+
+    def learn(self) -> None:
+        """Run each operation twice, to learn what is random. Do this first."""
         if self.serial:
             self._masks = self._masks.learn(map(self._run_twice, self.judged))
 
     def explored(self, *, complete: bool) -> Explored:
         seconds = time.monotonic() - self._since
-        return Explored(len(self.played), self._crashed, self._gave_up, complete, seconds)
+        complete = complete and not self._in_turn
+        return Explored(len(self.played), self._crashed, self._lost_replies, self._gave_up, complete, seconds)
 
     def require_meaningful(self) -> None:
         """Refuse an exploration that could not have found anything.
@@ -118,9 +139,35 @@ class Exploration:
             filled = [name for name, documents in self.database.documents.items() if documents]
             raise AssertionError(in_vain("the operations", self._written, filled))
 
+    def require_control(self) -> None:
+        """Refuse operations that send commands in threads or by clients of their own: no schedule chose their order.
+
+        Raises: `NotHeld`.
+        """
+        for actor in self.actors:
+            actor.wait_for_threads()
+            if actor.strays:
+                raise NotHeld(f"{self._name(actor.letter)} {actor.strays[0]}")
+
     # ---- playing one schedule ----
 
-    def play(self, chooser: Chooser) -> None:
+    def record(self, schedule: str) -> Recording:
+        """Play a schedule once more, with recording on."""
+        self.database.restore()
+        names = {letter: self._name(letter) for letter in LETTERS[: len(self.operations)]}
+        recorder = Recorder(schedule, names, self._all_documents)
+        wrong = ""
+        try:
+            self.play(Chooser(parse_schedule(schedule, "".join(names))), recorder)
+        except Refuted as refuted:
+            wrong = str(refuted).partition("\nschedule: ")[0]
+        return recorder.finished(wrong)
+
+    def _all_documents(self) -> dict[str, str]:
+        db = self.database.db
+        return shown({name: db[name].find().limit(MAX_SHOWN) for name in collection_names(db) if name != KEYS})
+
+    def play(self, chooser: Chooser, recorder: Recorder | None = None) -> None:
         db, prepared = self.database.db, self.database.prepared
         self.database.restore()
         schedule = Schedule(
@@ -128,21 +175,26 @@ class Exploration:
             self.arrivals,
             chooser,
             crashes=self.crashes,
+            lost_replies=self.lost_replies,
             stall_seconds=self.stall_seconds,
             abort=self._abort,
-            expire=self._expire,
             recover=lambda: call(self.later, db, prepared),
             is_blocked=self._is_blocked,
+            recorder=recorder,
         )
         acts = [partial(call, operation.act, prepared=prepared) for operation in self.operations]
         with yielding_locks(db, self.inside):
             played = schedule.play(acts, db.name)
+        self.require_control()
         text = format_schedule(chooser.steps)
-        self._crashed += text not in self.played and any(actor.dead for actor in self.actors)
+        if text not in self.played:
+            self._crashed += any(actor.dead for actor in self.actors)
+            self._lost_replies += any(actor.lost_reply for actor in self.actors)
         self.played.add(text)
         for actor in self.actors:
             self._note_effects(actor)
-        for actor in self.actors[: len(self.judged)]:
+            self._in_turn = self._in_turn or actor.gave_work_away
+        for actor in (one for one in self.actors[: len(self.judged)] if not _is_lost(one)):
             self._note(actor.letter, actor.outcome)
         if wrong := self._judge(played, alone=is_serial(chooser.steps)):
             raise Refuted(self._message(wrong, played, text), text)
@@ -172,10 +224,6 @@ class Exploration:
         admin = self.database.db.client.get_database("admin", read_concern=ReadConcern("local"))
         return any(admin.aggregate([{"$currentOp": {"allUsers": True}}, {"$match": blocked}]))
 
-    def _expire(self, actor: Actor) -> None:
-        if actor.records:
-            expire_deadlines(self.database.db, {"_id": {"$in": actor.records}})
-
     # ---- judging its result ----
 
     def _judge(self, played: Played, *, alone: bool) -> str:
@@ -185,10 +233,10 @@ class Exploration:
             if actor.open:
                 self._abort(actor)
         for actor in self.actors[len(self.judged) :]:
-            if actor.outcome.error and not isinstance(actor.outcome.error, self.gives_up):
+            if actor.outcome.error and not isinstance(actor.outcome.error, self.gives_up) and not _is_lost(actor):
                 return f"{actor.letter} failed: {one_line(actor.outcome.error)}"
         changes, wrong = self._settle_and_check(self._must_settle(played))
-        comparable = self.serial and not wrong.startswith((LEFT, UNSETTLED))
+        comparable = self.serial and not wrong.startswith(UNSETTLED)
         if comparable and (unexplained := self._compare_with_orders(played, self._state(changes))):
             return unexplained
         if not wrong:
@@ -196,10 +244,11 @@ class Exploration:
         return f"{EVEN_ALONE if alone else ''}{wrong}\n  changed:{_bounded(self._changes(self._state(changes)))}"
 
     def _must_settle(self, played: Played) -> bool:
-        """Return whether an operation died, stalled or gave up. Otherwise nothing can be left to settle."""
+        """Return whether an operation died, lost a reply, stalled or gave up. Otherwise nothing is left to settle."""
         outcomes = [actor.outcome for actor in self.actors]
         unknown = any(outcome.died or isinstance(outcome.error, self.gives_up) for outcome in outcomes)
-        self._orders.settled = unknown or played.stalled
+        lost = any(actor.lost_reply for actor in self.actors)
+        self._orders.settled = unknown or lost or played.stalled
         return self._orders.settled
 
     def _settle_and_check(self, settle: bool) -> tuple[Changes, str]:
@@ -219,22 +268,22 @@ class Exploration:
                 return changes, UNSETTLED + one_line(error)
             changes, wrong = self._settle_and_check(False)
         else:
-            wrong = self._check(changes)
+            wrong = self._check()
         if not wrong:
             database.sound[key] = changes
         return changes, wrong
 
-    def _check(self, changes: Changes) -> str:
-        before = leftovers(self.database.documents)
-        if left := [one for one in leftovers(added_documents(changes)) if one not in before]:
-            return LEFT + "; ".join(left)
+    def _check(self) -> str:
         if found := found_by(self.problems, self.database.db):
             return found
         failed = failure_of(self.check, self.database.db, self.database.prepared) if self.check else ""
         return f"check failed: {failed}" if failed else ""
 
     def _compare_with_orders(self, played: Played, state: State) -> str:
-        results = {actor.letter: self._result(actor.outcome) for actor in self.actors[: len(self.judged)]}
+        results = {
+            actor.letter: Result("unknown") if _is_lost(actor) else self._result(actor.outcome)
+            for actor in self.actors[: len(self.judged)]
+        }
         self._gave_up += any(result.kind == "gave up" for result in results.values())
 
         def before(one: str, other: str) -> bool:
@@ -305,9 +354,11 @@ class Exploration:
 
 def _bounded(lines: str) -> str:
     """Cut a list of documents, one per line, if it or one of its documents is long."""
-    first, *shown = [line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "..." for line in lines.split("\n")]
-    more = [f"    ... and {len(shown) - MOST_SHOWN} more"] if len(shown) > MOST_SHOWN else []
-    return "\n".join([first, *shown[:MOST_SHOWN], *more])
+    first, *shown = [
+        line if len(line) <= MAX_LINE_LENGTH else line[:MAX_LINE_LENGTH] + "..." for line in lines.split("\n")
+    ]
+    more = [f"    ... and {len(shown) - MAX_SHOWN} more"] if len(shown) > MAX_SHOWN else []
+    return "\n".join([first, *shown[:MAX_SHOWN], *more])
 
 
 def _sign(count: int) -> str:
@@ -317,6 +368,11 @@ def _sign(count: int) -> str:
 
 def _ended(outcome: Outcome) -> str:
     return "died" if outcome.died else one_line(outcome.error) if outcome.error else "done"
+
+
+def _is_lost(actor: Actor) -> bool:
+    """Return whether the operation passed on the driver's network error: it may have happened or not."""
+    return actor.lost_reply and isinstance(actor.outcome.error, ConnectionFailure)
 
 
 def _results(results: Mapping[str, Result]) -> str:

@@ -12,12 +12,12 @@ from bson import encode
 
 from squinney.mongo.pinned import CODEC
 from squinney.mongo.schema import Db, Document
+from squinney.testing.async_operations import AsyncCaller
 from squinney.testing.calls import call, run_prepare
 from squinney.testing.emptying import collection_names, read_each
 from squinney.testing.explorer.actor import Outcome
-from squinney.testing.explorer.states import Change, Changes, Masks
+from squinney.testing.explorer.states import Change, Changes, Documents, Masks
 from squinney.testing.explorer.written_collections import WrittenCollections
-from squinney.testing.protocol import Documents
 
 __tracebackhide__ = True  # pytest shows the line of the test and the message; `--full-trace` shows every frame
 Act = Callable[..., object]
@@ -33,8 +33,11 @@ class NeverEnds(AssertionError):
 class PreparedDatabase:
     """A database as `prepare` left it, and how it differs from that now."""
 
-    def __init__(self, db: Db, prepare: Act | None, settle: Act, written: WrittenCollections) -> None:
+    def __init__(
+        self, db: Db, asynchronous: AsyncCaller, prepare: Act | None, settle: Act, written: WrittenCollections
+    ) -> None:
         self.db = db
+        self._asynchronous = asynchronous
         self.settle = settle
         self._prepare = prepare
         self._written = written
@@ -47,10 +50,13 @@ class PreparedDatabase:
         self._serial_runs: dict[object, Ran] = {}
         self._until = time.monotonic() + KEPT_SECONDS
         written.names.clear()
+        written.redefined = False
 
     def is_usable(self, prepare: Act | None, settle: Act) -> bool:
-        """Return whether the database was prepared by this function, and recently."""
-        return (self._prepare, self.settle) == (prepare, settle) and time.monotonic() < self._until
+        """Return whether the database was prepared by this function, recently, and has the same indexes since."""
+        is_same = (self._prepare, self.settle) == (prepare, settle)
+        # guard: an index that an operation made does not stay for the next exploration
+        return is_same and not self._written.redefined and time.monotonic() < self._until
 
     def changes(self) -> Changes:
         """Return how the database differs now. Only collections written to since the last call are read."""
@@ -109,7 +115,7 @@ class PreparedDatabase:
 
         def run() -> None:
             try:
-                outcomes.put(Outcome(call(act, self.db, self.prepared)))
+                outcomes.put(Outcome(call(act, self.db, self.prepared, self._asynchronous)))
             except BaseException as error:
                 outcomes.put(Outcome(error=error))
 

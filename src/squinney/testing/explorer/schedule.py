@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
+from typing import Any
 
-from squinney.mongo.schema import Db
-from squinney.testing.explorer.actor import Actor, Arrival, Status, real_sleep
+from squinney.testing.explorer.actor import Actor, Arrival, Run, Status, real_sleep
 from squinney.testing.explorer.choices import Chooser
+from squinney.testing.explorer.recording import Recorder
 
 PATIENCE_SECONDS = 0.02  # after this time without a next command, the operation may be waiting for another one
 SLOW_SECONDS = 10.0  # after this time it counts as waiting, whatever the server reports
 STUCK_SECONDS = 20.0
-MOST_SLEEPS = 30  # of all operations together, while none of them ends
-MOST_SLEEPS_AFTER_DEATH = 6  # before the deadlines of dead operations expire and `recover` runs
-MOST_STEPS = 5_000  # of all operations together, before the schedule counts as endless
+MAX_SLEEPS = 30  # of all operations together, while none of them ends
+MAX_SLEEPS_BEFORE_RECOVERY = 6  # before time passes and `recover` runs
+MAX_STEPS = 5_000  # of all operations together, before the schedule counts as endless
 SHOWN_STEPS = 20  # at each end of the trace of an endless schedule
-MOST_STEPS_ALONE = 60  # of one operation in a row without a sleep: it may wait in a loop for one that is held
+MAX_STEPS_ALONE = 60  # of one operation in a row without a sleep: it may wait in a loop for one that is held
 
 
 @dataclass
@@ -42,20 +43,22 @@ class Schedule:
         chooser: Chooser,
         *,
         crashes: int,
+        lost_replies: int,
         stall_seconds: float = 0,
         abort: Callable[[Actor], object],
-        expire: Callable[[Actor], object],
         recover: Callable[[], object],
         is_blocked: Callable[[Actor], bool],
+        recorder: Recorder | None = None,
     ) -> None:
-        """`abort` ends an actor's open transactions, `expire` its deadlines; `is_blocked` asks the server."""
+        """`abort` ends an actor's open transactions; `is_blocked` asks the server."""
+        self._recorder = recorder
         self._actors = actors
         self._arrivals = arrivals
         self._chooser = chooser
         self._crashes = crashes
+        self._lost_replies = lost_replies
         self._stall_seconds = stall_seconds
         self._abort = abort
-        self._expire = expire
         self._recover = recover
         self._is_blocked = is_blocked
         self._current: Actor | None = None
@@ -67,7 +70,7 @@ class Schedule:
         self._recoveries = 0
         self.played = Played()
 
-    def play(self, operations: Sequence[Callable[[Db], object]], database: str) -> Played:
+    def play(self, operations: Sequence[Run], database: str) -> Played:
         """Run the operations from the first command to the last, or until none of them can continue."""
         for actor, operation in zip(self._actors, operations, strict=True):
             actor.start(operation, database)
@@ -82,23 +85,31 @@ class Schedule:
         options = self._options()
         if not options:
             return self._await_any()
-        if len(self._chooser.steps) >= MOST_STEPS:
+        if len(self._chooser.steps) >= MAX_STEPS:
             self._never_ends()
             return False
         chosen = self._chooser.choose(options)
         if chosen == ".":
             self._stall()
+            self._record(chosen, None, "time passes", None)
             return True
         actor = next(actor for actor in self._actors if actor.letter == chosen[0])
         what = "the server aborts its transactions" if chosen.endswith("~") else actor.next
+        what += ", and its reply is lost" if chosen.endswith("?") else ""
         self.played.trace.append(f"{chosen:3}{what}")
+        sent = actor.sent
         if chosen.endswith("!"):
             self._kill(actor)
         elif chosen.endswith("~"):
-            self._abort_dead(actor)
+            self._abort_left(actor)
         else:
-            self._resume(actor)
+            self._resume(actor, loses_reply=chosen.endswith("?"))
+        self._record(chosen, actor, what, sent)
         return True
+
+    def _record(self, chosen: str, actor: Actor | None, what: str, sent: tuple[str, Mapping[str, Any]] | None) -> None:
+        if self._recorder:
+            self._recorder.step(chosen, actor, what, sent)
 
     # ---- what can happen next ----
 
@@ -106,17 +117,19 @@ class Schedule:
         """Return the possible steps. The first is no switch: the current actor continues, sleeping ones come last."""
         held = [actor for actor in self._actors if actor.status == "held"]
         ready = [actor for actor in held if actor not in self._asleep]
-        aborts = [f"{actor.letter}~" for actor in self._actors if actor.dead and actor.open]
-        if self._steps_alone >= MOST_STEPS_ALONE:
+        aborts = [f"{actor.letter}~" for actor in self._actors if actor.gone and actor.open]
+        if self._steps_alone >= MAX_STEPS_ALONE:
             ready = [actor for actor in ready if actor is not self._current] or ready
         if not ready and not aborts:
             ready = held
         ready.sort(key=self._rank)
         resumes = [actor.letter for actor in ready]
         deaths = [f"{actor.letter}!" for actor in ready if self._crashes and not actor.asleep]
+        # guard: an operation goes on after a lost reply
+        losses = [f"{actor.letter}?" for actor in ready if self._lost_replies and actor.writes_next]
         begun = any(actor.letter in self.played.began for actor in held)
         stall = ["."] if self._stall_seconds and begun else []
-        return [*resumes, *deaths, *aborts, *stall]
+        return [*resumes, *deaths, *losses, *aborts, *stall]
 
     def _rank(self, actor: Actor) -> tuple[bool, bool, bool, int]:
         """Rank sleeping actors by how long they sleep, or two that wake each other would keep a third one waiting."""
@@ -124,13 +137,13 @@ class Schedule:
         return actor in self._stalled, actor is not self._current, actor.asleep, slept_since
 
     def _help_sleepers(self, may_recover: bool) -> None:
-        """Help actors that have polled many times in vain: only expired deadlines and `recover` can end their wait."""
+        """Help actors that have polled many times in vain: only time and `recover` can end their wait."""
         self._sleeps = 0
         if may_recover:
             self._recoveries += 1
-            self.played.trace.append("   time passes: the server aborts transactions of dead operations; recover runs")
+            self.played.trace.append("   time passes: the server aborts transactions that were left open; `later` runs")
             for actor in self._actors:
-                self._abort_dead(actor)
+                self._abort_left(actor)
             self._recover()
         else:
             self._stuck([actor for actor in self._actors if actor.status == "held"])
@@ -140,18 +153,22 @@ class Schedule:
 
     def _never_ends(self) -> None:
         held = [actor for actor in self._actors if actor.status == "held"]
-        self.played.stuck = f"does not end in {MOST_STEPS} commands: {_positions(held)}"
+        self.played.stuck = f"does not end in {MAX_STEPS} commands: {_positions(held)}"
         self.played.trace[SHOWN_STEPS:-SHOWN_STEPS] = ["..."]
 
     # ---- making it happen ----
 
-    def _resume(self, actor: Actor) -> None:
+    def _resume(self, actor: Actor, *, loses_reply: bool) -> None:
         self._steps_alone = self._steps_alone + 1 if actor is self._current else 0
         self._current = actor
         self._resumed[actor] = len(self._chooser.steps)
         self.played.began.setdefault(actor.letter, len(self._chooser.steps))
         self._asleep = {actor} & self._asleep if not actor.asleep else self._asleep - {actor}
-        actor.resume()
+        if loses_reply:
+            self._lost_replies -= 1
+            actor.resume_without_reply()
+        else:
+            actor.resume()
         self._await(actor)
 
     def _stall(self) -> None:
@@ -162,8 +179,8 @@ class Schedule:
         self.played.stalled = True
         self._stalled = {actor for actor in self._actors if actor.letter in self.played.began}
 
-    def _abort_dead(self, actor: Actor) -> None:
-        if actor.dead and actor.open:
+    def _abort_left(self, actor: Actor) -> None:
+        if actor.gone and actor.open:
             self._abort(actor)
             actor.open.clear()
 
@@ -172,7 +189,6 @@ class Schedule:
         self.played.began.setdefault(actor.letter, len(self._chooser.steps))
         actor.kill()
         self._await(actor)
-        self._expire(actor)
 
     def _await(self, actor: Actor) -> None:
         """Wait until the actor is held again or done, or until the server says that another write blocks it."""
@@ -193,8 +209,8 @@ class Schedule:
         elif actor.asleep:
             self._sleeps += 1
             self._asleep.add(actor)
-            may_recover = self._recoveries < 2 and any(actor.dead for actor in self._actors)
-            most = MOST_SLEEPS_AFTER_DEATH if may_recover else MOST_SLEEPS
+            may_recover = self._recoveries < 2 and any(actor.gone for actor in self._actors)
+            most = MAX_SLEEPS_BEFORE_RECOVERY if may_recover else MAX_SLEEPS
             if self._sleeps > most and not self._waiting_actor_arrived():
                 self._help_sleepers(may_recover)
 
@@ -228,7 +244,7 @@ class Schedule:
                 self._await(actor)
         for actor in self._actors:
             actor.dead = actor.dead or actor.status == "waiting"
-            self._abort_dead(actor)
+            self._abort_left(actor)
         until = time.monotonic() + 60
         while any(actor.status != "done" for actor in self._actors) and time.monotonic() < until:
             try:

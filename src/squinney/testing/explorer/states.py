@@ -14,14 +14,14 @@ from bson import ObjectId, json_util
 from bson.timestamp import Timestamp
 
 from squinney.mongo.schema import Document
-from squinney.testing.protocol import Documents
-from squinney.transactions import PROTOCOL_FIELDS
+from squinney.transactions import CHECKS_FIELD
 
 __tracebackhide__ = True
+Documents = Mapping[str, list[Document]]  # by collection
 State = dict[str, dict[str, int]]  # by collection and document, how many were added; negative: how many were removed
 Placeholder = Callable[[Any], str]  # returns the placeholder for a fresh value
 FRESH = "<fresh>"
-SHORTEST_ID = 24
+MIN_ID_LENGTH = 24
 FRESH_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}|[0-9a-f]{24,}")  # ids as `new_id` makes them, and hexadecimal ones
 
 
@@ -71,7 +71,7 @@ class Masks:
         return {(name, self._without_ids(leaf, _fresh)) for name, leaf in leaves if isinstance(leaf, str)}
 
     def _without_ids(self, text: str, placeholder: Placeholder) -> str:
-        if len(text) < SHORTEST_ID:
+        if len(text) < MIN_ID_LENGTH:
             return text
         return FRESH_ID.sub(lambda found: found[0] if found[0] in self._known else placeholder(found[0]), text)
 
@@ -106,7 +106,7 @@ class Masks:
         return json.dumps(masked, default=json_util.default)
 
     def _as_text(self, document: Document) -> str:
-        kept = {name: value for name, value in document.items() if name not in PROTOCOL_FIELDS}
+        kept = {name: value for name, value in document.items() if name != CHECKS_FIELD}
         return json.dumps(self.masked(kept), sort_keys=True, default=json_util.default)
 
     def masked(self, value: Any) -> Any:

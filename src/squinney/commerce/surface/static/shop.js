@@ -1,4 +1,5 @@
 // Polls the available quantities of the products on this page every few seconds.
+const root = document.documentElement.dataset.root;
 const labels = [...document.querySelectorAll("[data-stock]")];
 
 function show(levels) {
@@ -15,7 +16,7 @@ function show(levels) {
 async function refresh() {
   if (document.hidden) return;
   const skus = [...new Set(labels.map((label) => label.dataset.stock))];
-  const response = await fetch(`/shop/stock?${skus.map((sku) => `sku=${encodeURIComponent(sku)}`).join("&")}`);
+  const response = await fetch(`${root}/shop/stock?${skus.map((sku) => `sku=${encodeURIComponent(sku)}`).join("&")}`);
   if (response.ok) show(await response.json());
 }
 

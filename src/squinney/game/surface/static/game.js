@@ -1,8 +1,9 @@
 // Sends actions in the background and replaces the screen with the response. A socket reports what others do. Without
 // this script every action is a plain form.
+const root = document.documentElement.dataset.root;
 const screen = document.getElementById("screen");
 const character = screen.dataset.character;
-const base = `/game/play/${encodeURIComponent(character)}`;
+const base = `${root}/game/play/${encodeURIComponent(character)}`;
 const csrf = document.querySelector("meta[name=csrf]").content;
 
 let drawing = 0;
@@ -13,15 +14,15 @@ function draw(html) {
   const scrolled = map ? [map.scrollLeft, map.scrollTop] : null;
   const was = screen.querySelector("#room-name").textContent;
   const focused = document.activeElement && screen.contains(document.activeElement) ? label(document.activeElement) : null;
-  const words = document.getElementById("say").elements.text;
-  const typed = [words.value, words === document.activeElement, words.selectionStart];
+  const typed = texts().map((one) => [one.value, one === document.activeElement, one.selectionStart]);
   screen.innerHTML = html;
-  const again = document.getElementById("say").elements.text;
-  again.value = typed[0];
-  if (typed[1]) {
-    again.focus();
-    again.setSelectionRange(typed[2], typed[2]);
-  }
+  texts().forEach((one, number) => {
+    const [value, hadFocus, caret] = typed[number];
+    one.value = value;
+    if (!hadFocus) return;
+    one.focus();
+    one.setSelectionRange(caret, caret);
+  });
   for (const one of screen.querySelectorAll("details")) if (open.has(one.dataset.id)) one.open = true;
   const stayed = screen.querySelector("#room-name").textContent === was;
   if (stayed && scrolled) screen.querySelector(".map").scrollTo(...scrolled);
@@ -29,6 +30,11 @@ function draw(html) {
   if (focused) [...screen.querySelectorAll("button, summary")].find((one) => label(one) === focused)?.focus();
   const events = document.getElementById("events");
   events.scrollTop = events.scrollHeight;
+}
+
+// The inputs for a command and for words to say. What is typed there outlives a new screen.
+function texts() {
+  return ["type", "say"].map((id) => document.querySelector(`#${id} input[maxlength]`));
 }
 
 // Identifies a button or summary, so that it can be found again after the screen was replaced.
@@ -54,15 +60,15 @@ async function read() {
 
 async function send(form) {
   const turn = ++drawing;
-  const said = form.elements.text?.value;
+  const sent = texts().find((one) => one.form === form)?.value;
   const answer = await fetch(form.action, {
     method: "POST",
     body: new URLSearchParams(new FormData(form)),
     headers: { "x-game": "1", "x-csrf-token": csrf, accept: "text/html" },
   });
   const html = await answer.text();
-  const words = document.getElementById("say").elements.text;
-  if (answer.ok && form.id === "say" && words.value === said) words.value = ""; // keep what was typed meanwhile
+  const text = texts().find((one) => one.form.id === form.id);
+  if (answer.ok && text && text.value === sent) text.value = ""; // keep what was typed meanwhile
   if (!html.includes("room-name")) location.reload();
   else if (turn === drawing) draw(html);
   else read();
@@ -83,6 +89,18 @@ document.addEventListener("submit", async (event) => {
   }
 });
 
+// Arrow keys walk, unless they move the caret or scroll.
+const WAYS = { ArrowUp: "n", ArrowRight: "e", ArrowDown: "s", ArrowLeft: "w" };
+document.addEventListener("keydown", (event) => {
+  const way = WAYS[event.key];
+  if (!way || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
+  if (event.target.closest("input, select, textarea, [tabindex]")) return;
+  const exit = screen.querySelector(`.exits input[name=direction][value=${way}]`);
+  if (!exit) return;
+  event.preventDefault();
+  exit.form.requestSubmit();
+});
+
 let waiting = null;
 function soon() {
   clearTimeout(waiting);
@@ -91,7 +109,7 @@ function soon() {
 
 let pause = 500;
 function connect() {
-  const address = new URL(`/game/ws?character=${encodeURIComponent(character)}`, location.href);
+  const address = new URL(`${root}/game/ws?character=${encodeURIComponent(character)}`, location.href);
   address.protocol = address.protocol.replace("http", "ws");
   const socket = new WebSocket(address);
   let beat = null;

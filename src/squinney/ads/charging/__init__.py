@@ -1,0 +1,1 @@
+"""What ads cost: budgets and the leases of them, funding, settling of impressions and clicks, and their counters."""

@@ -1,0 +1,149 @@
+"""The commands `squinney analytics report` and `report-site`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from squinney.analytics import Filters, ReportDays, Reports, ReportSites
+from squinney.analytics.reports.filters import DIMENSIONS
+from squinney.analytics.reports.reports import PanelRows, Report
+from squinney.analytics.reports.tally import PANELS
+from squinney.analytics.surface.api_reports import now_as_json, panel_as_json, report_as_json
+from squinney.analytics.surface.cli_logs import database
+from squinney.analytics.surface.report_choice import csv_of, parsed_filters
+from squinney.analytics.surface.web_reports import headlines, share
+from squinney.cli.parameters import Json, Limit
+from squinney.cli.printing import print_line, print_result
+from squinney.errors import Invalid
+
+PanelArgument = Annotated[
+    str | None, typer.Argument(metavar="[PANEL]", help=f"One of {', '.join(PANELS)}; default: the most important ones.")
+]
+OneSite = Annotated[str | None, typer.Option("--site", help="The site; optional if there is only one.")]
+RangeOption = Annotated[str, typer.Option("--range", help="today, 7d, 30d, month or year.")]
+First = Annotated[datetime | None, typer.Option("--from", formats=["%Y-%m-%d"], help="The first day.")]
+Last = Annotated[datetime | None, typer.Option("--to", formats=["%Y-%m-%d"], help="The last day, included.")]
+Robots = Annotated[str, typer.Option("--robots", help="out, in or only.")]
+FilterOption = Annotated[
+    list[str] | None,
+    typer.Option("--filter", metavar="DIMENSION=VALUE", help=f"May be repeated: {', '.join(DIMENSIONS)}."),
+]
+SHOWN = ("pages", "referrers", "browsers", "not_found", "robots")
+
+
+def report(
+    context: typer.Context,
+    panel: PanelArgument = None,
+    site: OneSite = None,
+    range: RangeOption = "7d",
+    first: First = None,
+    last: Last = None,
+    filters: FilterOption = None,
+    robots: Robots = "out",
+    limit: Limit = 10,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the panel as CSV.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compute what has changed, and show a site's visitors, pages, sources and robots for a range of days."""
+    if as_csv and panel is None:
+        raise Invalid(f"--csv needs a panel: {', '.join(PANELS)}", field="panel")
+    chosen = Filters.of(parsed_filters(filters or []), robots=robots)
+    with database(context) as db:
+        ReportDays(db).update()
+        reports = Reports(db)
+        name = _site_or_only(reports, site)
+        days = reports.days(name, range, first.date() if first else None, last.date() if last else None)
+        if panel is None:
+            found = reports.read(name, days, chosen, limit=limit)
+            print_result(report_as_json(found), _text(found), as_json)
+            return
+        rows = reports.panel(name, panel, days, chosen, limit=limit)
+    if as_csv:
+        print_line(csv_of(rows, line_end="\n").rstrip())
+        return
+    print_result(panel_as_json(rows), "\n".join(_lines(rows)), as_json)
+
+
+def _site_or_only(reports: Reports, site: str | None) -> str:
+    """Return the given site, or else the only one that has reports."""
+    if site is not None:
+        return site
+    sites = reports.sites()
+    if len(sites) > 1:
+        names = ", ".join(one or "''" for one in sites[:20])
+        raise Invalid(f"choose one of the sites with --site: {names}", field="site")
+    return sites[0] if sites else ""
+
+
+def _text(found: Report) -> str:
+    head = f"{found.site or 'the site without a name'}, {found.days.first} to {found.days.last} ({found.time_zone})"
+    numbers = [f"{one.value:>10}  {one.name}  {one.change}".rstrip() for one in headlines(found)]
+    return "\n".join([head, *numbers, *(line for name in SHOWN for line in _section(found.panels[name]))])
+
+
+def _section(panel: PanelRows) -> list[str]:
+    return ["", f"{PANELS[panel.name].title}:", *_lines(panel)] if panel.rows else []
+
+
+def _lines(panel: PanelRows) -> list[str]:
+    rows = [f"{row.count:>10,}  {row.visitors:>8,}  {row.key or '(none)'}" for row in panel.rows]
+    others = [f"{panel.others.count:>10,}  {panel.others.visitors:>8,}  others"] if panel.others else []
+    return [f"{PANELS[panel.name].counted:>10}  visitors", *rows, *others]
+
+
+def report_site(
+    context: typer.Context,
+    site: Annotated[str, typer.Argument(help="The site.")],
+    time_zone: Annotated[str | None, typer.Option("--time-zone", help="The time zone in which its days begin.")] = None,
+    own_hosts: Annotated[
+        list[str] | None, typer.Option("--own-host", help="A host that is no source; may be repeated.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show how a site is reported, or change it; its days are then computed again."""
+    with database(context) as db:
+        sites = ReportSites(db)
+        if time_zone is not None or own_hosts is not None:
+            sites.change(site, time_zone=time_zone, own_hosts=own_hosts)
+            ReportDays(db).update()
+        found = sites.settings(site)
+    shown: dict[str, Any] = {name: found[name] for name in ("time_zone", "own_hosts")}
+    hosts = ", ".join(found["own_hosts"]) or "none but its name"
+    print_result({"site": site, **shown}, f"{site}: days in {found['time_zone']}; own hosts: {hosts}", as_json)
+
+
+def funnel(
+    context: typer.Context,
+    steps: Annotated[list[str], typer.Argument(metavar="PAGE...", help="Up to five; * at the end is any rest.")],
+    site: OneSite = None,
+    range: RangeOption = "7d",
+    first: First = None,
+    last: Last = None,
+    filters: FilterOption = None,
+    robots: Robots = "out",
+    as_json: Json = False,
+) -> None:
+    """Show how many visits have come to pages, one after the other; one page is a goal."""
+    chosen = Filters.of(parsed_filters(filters or []), robots=robots)
+    with database(context) as db:
+        ReportDays(db).update()
+        reports = Reports(db)
+        name = _site_or_only(reports, site)
+        days = reports.days(name, range, first.date() if first else None, last.date() if last else None)
+        found = reports.funnel(name, steps, days, chosen)
+    lines = [f"{found.visits:>10,}  100.0%  all visits"]
+    lines += [f"{step.visits:>10,}  {share(step.visits, found.visits):>5.1f}%  {step.page}" for step in found.steps]
+    print_result(asdict(found), "\n".join(lines), as_json)
+
+
+def now(context: typer.Context, site: OneSite = None, as_json: Json = False) -> None:
+    """Show who has viewed a page of a site in the last five minutes."""
+    with database(context) as db:
+        reports = Reports(db)
+        found = reports.now(_site_or_only(reports, site))
+    lines = [f"{found.visitors:,} on the site", *(f"{visitors:>10,}  {page}" for page, visitors in found.pages)]
+    print_result(now_as_json(found), "\n".join(lines), as_json)

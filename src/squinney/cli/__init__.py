@@ -1,0 +1,1 @@
+"""What the commands of all systems are made of: options, the connection, printing and exit codes."""

@@ -1,0 +1,1 @@
+"""Pictures of products, stored in several sizes."""

@@ -1,0 +1,1 @@
+"""Texts of pages and comments: limits on their markup, and CommonMark rendered to safe HTML."""

@@ -1,0 +1,1 @@
+"""Who visits and who may call a route, for how long, and how much new accounts may publish."""

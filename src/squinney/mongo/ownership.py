@@ -1,0 +1,254 @@
+"""Which collections are ours: `squinney.schema` records what `apply` made, and everything else is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection as Names
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pymongo import ReadPreference, ReplaceOne, UpdateOne
+from pymongo.collection import Collection as Stored
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from squinney import __version__
+from squinney.errors import Conflict, FormerNames, Invalid, NotOurs
+from squinney.mongo.declared import Collection, Db, Document
+from squinney.mongo.drift import check
+
+RECORDS = "squinney.schema"
+RESTORING = "restoring"  # a record of this name tells that a backup is being restored
+# guard: few indexes that are alike by chance recognise nothing
+MIN_MATCHES = 3  # distinctive marks, in all collections together; fewer may be alike by chance
+Origin = Literal["created", "recognised", "adopted"]
+
+
+@dataclass
+class Ownership:
+    """What a database has of some declared collections. `records` is by name, as stored in `squinney.schema`."""
+
+    db: Db
+    declared: Sequence[Collection]
+    options: Mapping[str, Mapping[str, Any]]
+    records: dict[str, Document]
+    recognised: Names[str] = ()
+    foreign: Sequence[str] = ()
+    adopted: Names[str] = ()
+
+    def exists(self, collection: Collection) -> bool:
+        """Return whether the database had the collection when this was read."""
+        return collection.name in self.options
+
+    def record_intent(self) -> None:
+        """Record what is taken over, and what is about to be created.
+
+        If a process crashes right after it created a collection, the record tells that the collection is ours.
+        """
+        taken_over = [one for one in self.declared if one.name in self.recognised or one.name in self.adopted]
+        self._replace([self._record(one, prepared=True) for one in taken_over])
+        new = [self._record(one, prepared=False) for one in self.declared if one.name not in self.records]
+        if new:  # only inserted: another process may have finished meanwhile, and its record says so
+            _stored(self.db).bulk_write(
+                [UpdateOne({"_id": one["_id"]}, {"$setOnInsert": one}, upsert=True) for one in new]
+            )
+
+    def record_done(self) -> None:
+        """Record the indexes and validators that exist now."""
+        self._replace([self._record(one, prepared=True) for one in self.declared])
+
+    def is_prepared(self, collection: Collection) -> bool:
+        """Return whether all indexes and the validator were once there; nobody needs to look at them again."""
+        return collection.name not in self.adopted and self.records.get(collection.name, {}).get("prepared", False)
+
+    def made_indexes(self, name: str) -> Names[str]:
+        """Return the names of the collection's indexes that we made, or that came with a collection we took over."""
+        if name in self.recognised or name in self.adopted:
+            return [index.name for one in self.declared if one.name == name for index in one.indexes]
+        made: list[str] = self.records.get(name, {}).get("indexes", [])
+        return made
+
+    def _record(self, collection: Collection, *, prepared: bool) -> Document:
+        name = collection.name
+        known = self.records.get(name, {})
+        indexes = set(known.get("indexes", ()))
+        if prepared:  # an index that is not created yet may turn out to be in the way of one of somebody else
+            indexes |= {index.name for index in collection.indexes}
+        return {
+            "_id": name,
+            "origin": known.get("origin", self._origin(name)),
+            "prepared": prepared,
+            "indexes": sorted(indexes),
+            "validator": _plain(collection.validator),
+            "version": __version__,
+        }
+
+    def _origin(self, name: str) -> Origin:
+        if name in self.adopted:
+            return "adopted"
+        return "recognised" if name in self.recognised else "created"
+
+    def _replace(self, records: Sequence[Document]) -> None:
+        changed = [record for record in records if self.records.get(record["_id"]) != record]
+        if changed:
+            _stored(self.db).bulk_write([ReplaceOne({"_id": one["_id"]}, one, upsert=True) for one in changed])
+        self.records.update({record["_id"]: record for record in changed})
+
+
+def read_ownership(db: Db, collections: Iterable[Collection], adopt: Iterable[str] = ()) -> Ownership:
+    """Read which of the collections exist, and which of these are somebody else's, except those to `adopt`.
+
+    Raises: `Invalid` if a name to adopt is not declared; `Conflict` while a backup is being restored.
+    """
+    declared, adopted = list(collections), frozenset(adopt)
+    names = {one.name for one in declared}
+    if unknown := sorted(adopted - names):
+        raise Invalid(f"adopt: {', '.join(unknown)} is not a collection that is prepared here", field="adopt")
+    # Before the records: each collection that another process creates meanwhile was recorded before it was created.
+    infos = {info["name"]: info for info in db.list_collections() if info["name"] in names}
+    options = {name: info.get("options", {}) for name, info in infos.items()}
+    records = {record["_id"]: record for record in _stored(db).find({"_id": {"$in": [*sorted(names), RESTORING]}})}
+    # guard: a database that is half restored is not used
+    if RESTORING in records:
+        raise Conflict(
+            f"the database {db.name} is being restored from a backup; if `squinney restore` was ended, run it again"
+        )
+    existing = [one for one in declared if one.name in options and one.name not in adopted]
+    unrecorded = [one for one in existing if not _is_recorded(db, one, records)]
+    owned = Ownership(db, declared, options, records, adopted=adopted & options.keys())
+    recognised = _recognised(db, owned, [one for one in unrecorded if infos[one.name]["type"] == "collection"])
+    foreign = dict.fromkeys(one.name for one in unrecorded if one.name not in recognised)
+    return replace(owned, recognised=recognised, foreign=list(foreign))
+
+
+def former(db: Db, collections: Iterable[Collection]) -> Ownership | None:
+    """Return what an older version made, declared under the former names; None without such collections."""
+    declared, existing = list(collections), set(db.list_collection_names())
+    old = [_as_it_was(one) if one.formerly in existing else one for one in declared]
+    if old == declared:
+        return None
+    owned = read_ownership(db, old)
+    ours = [one for one in old if one.name == one.formerly and one.name not in owned.foreign]
+    return replace(owned, declared=ours) if ours else None
+
+
+def _as_it_was(collection: Collection) -> Collection:
+    # guard: a collection is recognised by the indexes that it had under its former name
+    if collection.former_indexes:
+        return replace(collection, name=collection.formerly, indexes=collection.former_indexes, validator=None)
+    return replace(collection, name=collection.formerly)
+
+
+def require_ours(db: Db, collections: Iterable[Collection], adopt: Iterable[str] = ()) -> Ownership:
+    """Refuse collections that somebody else made, or an older version, before anything is changed.
+
+    Raises: `NotOurs` with the names of all of them; `FormerNames`; `Invalid` if a name to adopt is not declared.
+    """
+    declared = list(collections)
+    if old := former(db, declared):
+        names = ", ".join(one.name for one in old.declared)
+        raise FormerNames(
+            f"an older version made collections of the database {db.name} under other names: {names}; "
+            "end its processes, then run `squinney migrate`, which renames them"
+        )
+    owned = read_ownership(db, declared, adopt)
+    # guard: collections of somebody else are refused
+    if owned.foreign:
+        options = " ".join(f"--adopt {name}" for name in owned.foreign)
+        raise NotOurs(
+            f"the database {db.name} has collections that Squinney did not make: {', '.join(owned.foreign)}; "
+            f"use another database, or let Squinney add its indexes and validators and change the documents: {options}",
+            collections=list(owned.foreign),
+        )
+    return owned
+
+
+def is_prepared(db: Db, name: str) -> bool:
+    """Return whether we prepared or took over this collection."""
+    return _stored(db).find_one({"_id": name, "prepared": True}) is not None
+
+
+def copy_record(db: Db, name: str, to: Db, new: str) -> None:
+    """Record that the collection `new` of the database `to` is ours, as `name` is."""
+    record = _stored(db).find_one({"_id": name}, {"_id": 0})
+    _stored(to).update_one({"_id": new}, {"$setOnInsert": record}, upsert=True)
+
+
+def drop_record(db: Db, name: str) -> None:
+    """Forget a collection that no longer exists."""
+    _stored(db).delete_one({"_id": name})
+
+
+def _is_recorded(db: Db, collection: Collection, records: Mapping[str, Document]) -> bool:
+    record = records.get(collection.name)
+    if record is None or record["prepared"]:
+        return record is not None
+    # Recorded, but perhaps not created: the process may have crashed in between, and somebody else may have created it.
+    # guard: a record without its collection does not make a later one ours
+    if db[collection.name].find_one({}, {"_id": 1}) is None:
+        return True
+    return is_prepared(db, collection.name)
+
+
+def _recognised(db: Db, owned: Ownership, unrecorded: Sequence[Collection]) -> Names[str]:
+    """Return those that an older Squinney made, which kept no records.
+
+    Two thirds of the declaration are enough, so that a version that declares one index more recognises them too.
+    Where nothing is declared, the collection is recognised by the others, if most of the declared ones are there.
+    """
+    missing = _missing(db, unrecorded)
+    marks = {one.name: _marks(one) for one in unrecorded}
+    alike = {name for name, own in marks.items() if own and 3 * len(own - missing[name]) >= 2 * len(own)}
+    evidence = sum(len(_distinctive(one) - missing[one.name]) for one in unrecorded if one.name in alike)
+    if evidence < MIN_MATCHES and not (alike and _recognised_before(db)):
+        return ()
+    marked = [one for one in owned.declared if _marks(one)]
+    known = [one for one in marked if one.name in alike or one.name in owned.records]
+    # guard: a few collections of ours make no others ours
+    most_are_there = 2 * len(known) >= len(marked)
+    return alike | ({name for name, own in marks.items() if not own} if most_are_there else set())
+
+
+def _missing(db: Db, collections: Sequence[Collection]) -> dict[str, set[str]]:
+    """Return the marks that each stored collection does not have."""
+    missing: dict[str, set[str]] = {one.name: set() for one in collections}
+    for drift in check(db, collections):
+        missing[drift.collection].add("validator" if drift.kind == "different-validator" else drift.what)
+    return missing
+
+
+def _marks(collection: Collection) -> set[str]:
+    """Return what a stored collection can be recognised by."""
+    return _distinctive(collection) | {index.name for index in collection.indexes}
+
+
+def _distinctive(collection: Collection) -> set[str]:
+    """Return the marks that no application has by chance; an index of one field, such as `expires_at`, is none."""
+    # guard: an index that anybody may have recognises nothing
+    indexes = {index.name for index in collection.indexes if len(index.keys) > 1}
+    return indexes | {*collection.options} | ({"validator"} if collection.validator else set())
+
+
+def _recognised_before(db: Db) -> bool:
+    """Return whether this is known to be a database of an older version, of which a further system is prepared."""
+    return _stored(db).find_one({"origin": "recognised"}, {"_id": 1}) is not None
+
+
+def _stored(db: Db) -> Stored[Document]:
+    """Return the records, with the guarantees that the order of the writes needs, whatever the caller's client has."""
+    return db.get_collection(
+        RECORDS,
+        codec_options=db.codec_options.with_options(document_class=dict),
+        read_preference=ReadPreference.PRIMARY,
+        read_concern=ReadConcern("majority"),
+        write_concern=WriteConcern("majority"),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return the value as the server returns it: mappings as dicts, sequences as lists."""
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value

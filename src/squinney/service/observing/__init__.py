@@ -1,0 +1,1 @@
+"""What a running process tells its operators: metrics, log lines, slow commands."""

@@ -1,0 +1,1 @@
+"""A schedule of two plain transfers, played for a visitor command by command."""

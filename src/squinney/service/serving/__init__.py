@@ -1,0 +1,1 @@
+"""Processes that serve: their port, their number, their end."""

@@ -1,1 +1,0 @@
-"""Background work: deliveries, erasures and sweeps."""

@@ -1,0 +1,125 @@
+"""Reports over HTTP, and their pages."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from squinney import assembly
+from squinney.analytics import EventLog, ReportDays
+from squinney.clock import utcnow
+from squinney.mongo.schema import Db
+
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0"
+CHROME = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/141.0 Safari/537.36"
+ROBOT = "Mozilla/5.0 (compatible; Searchbot/2.1; +https://search.example/bot)"
+NOON = datetime(2026, 5, 17, 12, tzinfo=UTC)
+ASKED = {"site": "s", "from": "2026-05-17", "to": "2026-05-17"}
+
+
+@pytest.fixture
+def reported(systems: assembly.Assembled) -> Db:
+    """A site with two visitors and a robot on one day."""
+    events = [
+        {"host": "a", "user_agent": FIREFOX, "path": "/<b>", "referer": "https://news.example/"},
+        {"host": "a", "user_agent": FIREFOX, "path": "/b"},
+        {"host": "b", "user_agent": CHROME, "path": "/b", "query": "utm_campaign==HYPERLINK(1)"},
+        {"host": "r", "user_agent": ROBOT, "path": "/b"},
+        {"host": "a", "user_agent": FIREFOX, "path": "/gone", "status": 404},
+    ]
+    log: EventLog = systems.services["analytics"]["events"]
+    log.record_many(
+        {"time": NOON + timedelta(minutes=n), "site": "s", "method": "GET", "status": 200, "bytes": 10, **event}
+        for n, event in enumerate(events)
+    )
+    ReportDays(systems.db).update()
+    return systems.db
+
+
+@pytest.mark.usefixtures("reported")
+def test_the_report_over_http(site: TestClient) -> None:
+    report = site.get("/api/analytics/report", params=ASKED).json()
+    assert {name: report["totals"][name] for name in ("visitors", "visits", "views", "bounces")} == {
+        "visitors": 2, "visits": 2, "views": 3, "bounces": 1,
+    }  # fmt: skip
+    assert (report["unit"], sum(point["views"] for point in report["chart"]), len(report["chart"])) == ("hour", 3, 24)
+    assert [row["key"] for row in report["panels"]["robots"]["rows"]] == ["Searchbot"]
+    with_robots = site.get("/api/analytics/report", params={**ASKED, "robots": "in"}).json()
+    assert with_robots["totals"]["views"] == 4
+    chosen = {**ASKED, "filter": ["page=/b", "browser=Chrome"]}
+    (row,) = site.get("/api/analytics/report/entries", params=chosen).json()["rows"]
+    assert row == {"key": "/b", "visitors": 1, "count": 1, "amount": 1}
+    refused = site.get("/api/analytics/report", params={**ASKED, "filter": "colour=red"})
+    assert (refused.status_code, "colour is not one of" in refused.text) == (422, True)
+    assert site.get("/api/analytics/report/none", params=ASKED).status_code == 422
+    assert site.get("/api/analytics/report", params={**ASKED, "to": "2026-05-16"}).status_code == 422
+
+
+@pytest.mark.usefixtures("reported")
+@pytest.mark.parametrize("path", ["/api/analytics/report/{}.csv", "/analytics/panels/{}.csv"])
+def test_a_panel_as_csv_has_no_formulas(site: TestClient, path: str) -> None:
+    found = list(csv.reader(io.StringIO(site.get(path.format("campaigns"), params=ASKED).text)))
+    assert found == [["campaign", "visitors", "visits", "views"], ["'=HYPERLINK(1)", "1", "1", "1"]]
+
+
+def _numbers(page: str) -> dict[str, str]:
+    return {
+        name.strip(): value.strip()
+        for name, value in re.findall(r"<dt>(?:<a[^>]*>)?([^<]+)(?:</a>)?</dt>\s*<dd>([^<]+)", page)
+    }
+
+
+@pytest.mark.usefixtures("reported")
+def test_each_row_of_the_page_filters_all_panels(site: TestClient) -> None:
+    page = site.get("/analytics", params=ASKED).text
+    assert _numbers(page)["visitors"] == "2"
+    assert "<b>" not in page
+    link = re.search(r'href="([^"]+)" title="[^"]*">news.example<', page)
+    assert link
+    filtered = site.get(html.unescape(link[1])).text
+    assert (_numbers(filtered)["visitors"], "Chrome" in filtered) == ("1", False)
+    back = re.search(r'class="tag" href="([^"]+)"', filtered)
+    assert back
+    assert _numbers(site.get(html.unescape(back[1])).text)["visitors"] == "2"
+    switched = re.search(r'href="([^"]+)">with robots<', page)
+    assert switched
+    assert _numbers(site.get(html.unescape(switched[1])).text)["visitors"] == "3"
+
+
+@pytest.mark.usefixtures("reported")
+def test_an_empty_range_leads_to_the_last_numbers(site: TestClient) -> None:
+    page = site.get("/analytics", params={"site": "s", "range": "7d"}).text
+    link = re.search(r'href="([^"]+)">show that week<', page)
+    assert link
+    assert _numbers(site.get(html.unescape(link[1])).text)["page views"] == "3"
+
+
+def test_a_page_refuses_what_is_no_range(site: TestClient) -> None:
+    for asked in ({"from": "2026-13-01"}, {"range": "never"}, {"robots": "perhaps"}, {"status": "x"}):
+        assert site.get("/analytics", params=asked).status_code == 422
+    more: Any = site.get("/analytics/panels/none", params=ASKED)
+    assert more.status_code == 422
+
+
+@pytest.mark.usefixtures("reported")
+def test_a_funnel_and_who_is_there_now(site: TestClient, systems: assembly.Assembled) -> None:
+    steps = {"step": ["/<b>", "/b", "/never"]}
+    funnel = site.get("/api/analytics/funnel", params={**ASKED, **steps}).json()
+    assert [step["visits"] for step in funnel["steps"]] == [1, 1, 0]
+    page = site.get("/analytics/funnel", params={**ASKED, **steps}).text
+    assert ("50.0%" in page, "<b>" in page) == (True, False)
+    assert site.get("/analytics/funnel", params=ASKED).status_code == 200
+    assert site.get("/api/analytics/funnel", params={**ASKED, "step": ["/"] * 6}).status_code == 422
+    view = {"time": utcnow(), "site": "s", "host": "now", "user_agent": FIREFOX, "path": "/now", "status": 200}
+    systems.services["analytics"]["events"].record(view)
+    assert site.get("/api/analytics/now", params={"site": "s"}).json() == {
+        "visitors": 1, "pages": [{"page": "/now", "visitors": 1}],
+    }  # fmt: skip
+    assert "<strong>1</strong> person" in site.get("/analytics/now", params={"site": "s"}).text

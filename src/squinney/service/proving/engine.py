@@ -27,6 +27,7 @@ TICK_SECONDS = 0.25
 # A command of a worker that was killed may reach the server a little later; its report reaches us as late.
 LATE_SECONDS = 0.05
 MAX_BEGIN_SECONDS = 10.0  # of workers; then the clock of the proof starts all the same
+MAX_RESTING_SECONDS = 10.0
 Observe = Callable[[Progress], None]
 
 
@@ -78,6 +79,8 @@ class Engine:
             self.progress.state = "checking"
             observe(self.progress)
             for lane in self._lanes:
+                if not stages[-1].kills:  # nothing is cut in a stage without kills, at its end neither
+                    lane.workers.rest(MAX_RESTING_SECONDS)
                 lane.workers.kill_all()
             time.sleep(MIN_IDLE_SECONDS + 0.1)  # open transactions count as abandoned after that
             for lane in self._lanes:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 @dataclass
 class Instructions:
-    """`pause_seconds`: the mean pause after each operation. `races`: workers use the same documents on purpose."""
+    """`pause_seconds`: the mean pause after each operation. `races`: workers use the same documents on purpose.
+    `rests`: they begin no other operation.
+    """
 
     pause_seconds: float = 0
     races: bool = False
+    rests: bool = False
 
 
 instructions = Instructions()

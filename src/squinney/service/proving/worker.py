@@ -1,7 +1,7 @@
 """A worker of a proof: it works until it is killed, and reports each operation.
 
-It is told by lines: `kill`, to die at one of its next writes, and `races`. When they end, the engine is dead: then it
-drops the database of the lane and exits.
+It is told by lines: `kill`, to die at one of its next writes, `races`, and `rest`. When they end, the engine is dead:
+then it drops the database of the lane and exits.
 """
 
 from __future__ import annotations
@@ -79,6 +79,8 @@ class Reports:
         """Note that an operation begins."""
         self._own.depth = getattr(self._own, "depth", 0) + 1
         if self._own.depth == 1:
+            while instructions.rests:
+                time.sleep(60)
             self._send("began")
 
     def left(self, error: BaseException | None) -> None:
@@ -124,6 +126,8 @@ def _obey(killer: Killer, lines: Iterable[str], task: Task) -> None:
             killer.arm()
         elif line == "races\n":
             instructions.races = True
+        elif line == "rest\n":
+            instructions.rests = True
     killer.hold()
     time.sleep(LAST_COMMANDS_SECONDS)
     try:

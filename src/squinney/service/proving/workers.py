@@ -17,6 +17,7 @@ from squinney.pictures.timeline import Bar
 from squinney.service.proving.worker import Task, run
 
 MAX_DYING_SECONDS = 1.0
+READING_SECONDS = 0.2  # until a worker has read what it is told
 # Workers are forked from a process that has imported everything: a new one works within milliseconds of the kill, and
 # costs the visitors of the site no processor time.
 PRELOADED = ["squinney.service.proving.worker", "squinney.assembly", "squinney.service.commands.main"]
@@ -53,6 +54,15 @@ class LaneWorkers:
         self._races = True
         for worker in self._workers:
             worker.tell("races")
+
+    def rest(self, seconds: float) -> None:
+        """Let the workers end their operations and begin no others, but do not wait longer than this."""
+        for worker in self._workers:
+            worker.tell("rest")
+        time.sleep(READING_SECONDS)  # one that has just begun has reported it by then
+        until = time.monotonic() + seconds
+        while any(row.is_open for row in self.rows) and time.monotonic() < until:
+            time.sleep(0.02)
 
     def kill_one(self) -> None:
         """Let a random worker die at one of its next writes, as in a power cut, and start a new one.
@@ -146,6 +156,12 @@ class _Row:
         with self._lock:
             self.bars += [Bar(began, now, "cut") for began in self._open.values()]
             self._open.clear()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a run has begun and not ended."""
+        with self._lock:
+            return bool(self._open)
 
     def overlaps(self, begin: float, end: float) -> bool:
         """Return whether a run overlaps this time."""

@@ -16,8 +16,8 @@ from squinney.settings import Settings
 
 def names() -> list[str]:
     """Return the modules of this package that have a `run(connection, ...)`."""
-    found = [module.name for module in pkgutil.iter_modules(bench.__path__) if not module.name.startswith("_")]
-    return [name for name in found if hasattr(importlib.import_module(f"bench.{name}"), "run")]
+    names = [module.name for module in pkgutil.iter_modules(bench.__path__) if not module.name.startswith("_")]
+    return [name for name in names if hasattr(importlib.import_module(f"bench.{name}"), "run")]
 
 
 def main() -> None:

@@ -133,9 +133,9 @@ def _overspent(uri: str, database: str) -> str:
             other.start()
         for other in others:
             other.join(MAX_SECONDS)
-        spent = [one["spent"] for one in network.money(names).values()]
+        spent = [campaign["spent"] for campaign in network.money(names).values()]
         settled = db["ads.serves"].count_documents({"campaign_id": {"$in": names}})
-    over = sum(max(0, one - DAILY * 1000) for one in spent)
+    over = sum(max(0, micros - DAILY * 1000) for micros in spent)
     return (
         f"{SPENDERS} processes concurrently served {CAMPAIGNS} campaigns of {DAILY} cents a day until the money was"
         f" spent: {settled:,} impressions settled, {sum(spent) / (CAMPAIGNS * DAILY * 1000):.1%} of the money spent,"
@@ -154,4 +154,4 @@ def _spend(uri: str, database: str) -> None:
                 continue
             last = time.monotonic()
             with suppress(Unavailable):
-                network.impressions([one.serve_id for one in serves])
+                network.impressions([serve.serve_id for serve in serves])

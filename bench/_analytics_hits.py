@@ -53,11 +53,12 @@ def hits(connection: Connection, rounds: int, quick: bool) -> list[str]:
     once, many, ours = series
     rates = [once.rate, many.rate * BULK, ours.rate * BULK]
     against = [
-        (one.ratio_to(once) * size, one.ratio_to(many) * size / BULK) for one, size in zip(series, SIZES, strict=True)
+        (contender.ratio_to(once) * size, contender.ratio_to(many) * size / BULK)
+        for contender, size in zip(series, SIZES, strict=True)
     ]
     rows = [
-        (one.name, f"{rate:,.0f}", f"{ratios[0]:,.1f}x", f"{ratios[1]:,.2f}x")
-        for one, rate, ratios in zip(series, rates, against, strict=True)
+        (contender.name, f"{rate:,.0f}", f"{ratios[0]:,.1f}x", f"{ratios[1]:,.2f}x")
+        for contender, rate, ratios in zip(series, rates, against, strict=True)
     ]
     aims = [
         Aim("`BufferedHits` against one upsert per hit", 200, against[2][0]),
@@ -90,10 +91,10 @@ def series(connection: Connection, rounds: int, quick: bool) -> list[str]:
 
     def raw(_: int) -> None:
         where = {"metadata.site": "s", "metadata.page": "/", "metadata.date": {"$gte": start, "$lt": end}}
-        found = (
+        documents = (
             db["analytics.hits_daily"].find(where, {"_id": 0, "metadata.date": 1, "hourly": 1}).sort("metadata.date", 1)
         )
-        days = {day["metadata"]["date"]: day["hourly"] for day in found}
+        days = {day["metadata"]["date"]: day["hourly"] for day in documents}
         hours = [start + timedelta(hours=n) for n in range(DAYS * 24)]
         points = [(at, days.get(at.replace(hour=0), {}).get(str(at.hour), 0)) for at in hours]
         assert len(points) == DAYS * 24
@@ -103,7 +104,10 @@ def series(connection: Connection, rounds: int, quick: bool) -> list[str]:
 
     contenders = [Contender("plain driver", raw), Contender("`Hits.hours`", ours)]
     measured = compare(contenders, threads=1, rounds=rounds, seconds=0.5 if quick else 3.0)
-    rows = [(one.name, f"{one.percentile(0.5):.2f}", f"{1 / one.ratio_to(measured[0]):.2f}x") for one in measured]
+    rows = [
+        (contender.name, f"{contender.percentile(0.5):.2f}", f"{1 / contender.ratio_to(measured[0]):.2f}x")
+        for contender in measured
+    ]
     aim = Aim("time compared with the plain driver", 1.2, 1 / measured[1].ratio_to(measured[0]), at_most=True)
     table = report.table(["contender", "ms, median", "against the plain driver"], rows)
     return ["## A series", "30 days of hours, zeros included, in one query.", table, met([aim])]
@@ -146,8 +150,8 @@ def layouts(connection: Connection, rounds: int, quick: bool) -> list[str]:
     return ["## Layouts", setup, report.table(head, rows)]
 
 
-def _ms(one: Series) -> str:
-    return f"{one.percentile(0.5):.2f}"
+def _ms(contender: Series) -> str:
+    return f"{contender.percentile(0.5):.2f}"
 
 
 def _fill(db: Db, kind: str, pages: range) -> None:
@@ -200,9 +204,9 @@ def _day_reader(db: Db, kind: str, pages: range) -> Callable[[int], None]:
     rng = random.Random(3)
 
     def read(_: int) -> None:
-        found = db[f"layout {kind}"].find_one({"_id": f"{rng.choice(pages)}-7"}, {"hourly": 1})
-        assert found is not None
-        assert len(found["hourly"]) == 24
+        day = db[f"layout {kind}"].find_one({"_id": f"{rng.choice(pages)}-7"}, {"hourly": 1})
+        assert day is not None
+        assert len(day["hourly"]) == 24
 
     return read
 
@@ -211,13 +215,13 @@ def _month_reader(db: Db, kind: str, pages: range) -> Callable[[int], None]:
     rng = random.Random(4)
 
     def read_days(_: int) -> None:
-        found = db[f"layout {kind}"].find({"page": rng.choice(pages)}, {"day": 1, "total": 1}).sort("day", 1)
-        assert len([day["total"] for day in found]) == DAYS
+        documents = db[f"layout {kind}"].find({"page": rng.choice(pages)}, {"day": 1, "total": 1}).sort("day", 1)
+        assert len([day["total"] for day in documents]) == DAYS
 
     def read_month(_: int) -> None:
-        found = db["layout months"].find_one({"_id": rng.choice(pages)}, {"daily": 1})
-        assert found is not None
-        assert len(found["daily"]) == DAYS
+        month = db["layout months"].find_one({"_id": rng.choice(pages)}, {"daily": 1})
+        assert month is not None
+        assert len(month["daily"]) == DAYS
 
     return read_month if kind == SPLIT else read_days
 

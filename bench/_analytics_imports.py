@@ -86,7 +86,7 @@ def imports(connection: Connection, rounds: int, quick: bool) -> list[str]:
 
 def _ceiling(runs: dict[str, Runs]) -> str:
     cores = os.cpu_count() or 1
-    least = min(statistics.median(one.server) for name, one in runs.items() if name != GOACCESS)
+    least = min(statistics.median(measured.server) for name, measured in runs.items() if name != GOACCESS)
     most = round(cores * 1e6 / least, -3)
     return (
         f"The server needs at least {least:.1f} us of processor time per line, so {cores} cores cannot store "
@@ -134,10 +134,10 @@ def _log(folder: Path, lines: int) -> Path:
     """Write the real log, repeated each year; it is searched for in the same folders as by the tests."""
     folders = [Path(os.environ.get("SQUINNEY_TEST_DATA", "."))]
     folders += [parent / "shared" / "data" for parent in Path(__file__).resolve().parents]
-    found = next((path / "access.log.gz" for path in folders if (path / "access.log.gz").exists()), None)
-    if found is None:
+    sample = next((path / "access.log.gz" for path in folders if (path / "access.log.gz").exists()), None)
+    if sample is None:
         raise SystemExit("the sample log was not found: set SQUINNEY_TEST_DATA to the folder with access.log.gz")
-    content = gzip.decompress(found.read_bytes())
+    content = gzip.decompress(sample.read_bytes())
     path = folder / "access.log"
     copies = lines // content.count(b"\n")
     path.write_bytes(b"".join(content.replace(b"/2015:", b"/%d:" % (2015 - number)) for number in range(copies)))
@@ -219,8 +219,8 @@ def _bytes_stored(db: Db) -> int:
 
 
 def _program(name: str, work: Callable[[str, Db], None]) -> Callable[[Db], None] | str:
-    found = shutil.which(name)
-    return f"{name} is not on the PATH" if found is None else lambda db: work(found, db)
+    program = shutil.which(name)
+    return f"{name} is not on the PATH" if program is None else lambda db: work(program, db)
 
 
 def _mongoimport(path: Path, uri: str) -> Callable[[str, Db], None]:

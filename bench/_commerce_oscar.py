@@ -69,10 +69,10 @@ def products():
     partner = get_model("partner", "Partner").objects.create(name="us")
     made = []
     for number in range(PRODUCTS):
-        one = get_model("catalogue", "Product").objects.create(title=f"Film {number}", product_class=kind)
+        product = get_model("catalogue", "Product").objects.create(title=f"Film {number}", product_class=kind)
         record = {"partner_sku": str(number), "price": 5, "price_currency": "EUR", "num_in_stock": 10**8}
-        get_model("partner", "StockRecord").objects.create(product=one, partner=partner, **record)
-        made.append(one)
+        get_model("partner", "StockRecord").objects.create(product=product, partner=partner, **record)
+        made.append(product)
     return made
 
 

@@ -77,13 +77,13 @@ class Treebeard:
         self.other = "b"
 
     def _rows(self, kind):
-        found = nodes()
+        rows = nodes()
         children = {}
-        for node_id, parent, _, _ in found:
+        for node_id, parent, _, _ in rows:
             children.setdefault(parent, []).append(node_id)
         if kind == "MP":
             paths = {}
-            for node_id, parent, depth, names in found:
+            for node_id, parent, depth, names in rows:
                 position = children[parent].index(node_id) + 1
                 paths[node_id] = paths.get(parent, "") + self._step(position)
                 yield self.model(
@@ -102,7 +102,7 @@ class Treebeard:
                 left[node_id], tree[node_id] = counter, number
                 stack.append((node_id, True))
                 stack += [(child, False) for child in reversed(children.get(node_id, []))]
-        for node_id, _, depth, names in found:
+        for node_id, _, depth, names in rows:
             yield self.model(lft=left[node_id], rgt=right[node_id], tree_id=tree[node_id], depth=depth, name=names[-1])
 
     def _step(self, number):

@@ -29,10 +29,12 @@ MAJORITY = WriteConcern("majority", j=True)
 
 def measured(db: Db, *, rounds: int, seconds: float) -> str:
     """Return the part of the page about the ceiling."""
-    ids = [[one["_id"] for one in db[name].find({}, {"_id": 1}).limit(THREADS * max(LINES))] for name in CHANGED]
+    ids = [
+        [document["_id"] for document in db[name].find({}, {"_id": 1}).limit(THREADS * max(LINES))] for name in CHANGED
+    ]
     contenders = [Contender(f"{lines}", _work(db, ids, lines)) for lines in LINES]
-    found = compare(contenders, threads=THREADS, rounds=rounds, seconds=seconds)
-    rows = [[one.name, f"{one.rate * lines:,.0f}"] for one, lines in zip(found, LINES, strict=True)]
+    series = compare(contenders, threads=THREADS, rounds=rounds, seconds=seconds)
+    rows = [[contender.name, f"{contender.rate * lines:,.0f}"] for contender, lines in zip(series, LINES, strict=True)]
     return (
         "## The ceiling: the writes of a line with the plain driver\n\n"
         "Three updates by id and an insert for each line, journaled by a majority, from three threads; without guards, "
@@ -48,7 +50,9 @@ def _work(db: Db, ids: list[list[str]], lines: int) -> Callable[[int], None]:
     def send(thread: int, session: ClientSession) -> None:
         first = thread * max(LINES)
         for name, own in zip(CHANGED, ids, strict=True):
-            changes = [UpdateOne({"_id": one}, {"$inc": {"version": 1}}) for one in own[first : first + lines]]
+            changes = [
+                UpdateOne({"_id": document_id}, {"$inc": {"version": 1}}) for document_id in own[first : first + lines]
+            ]
             db[name].bulk_write(changes, session=session)
         db["game.events"].bulk_write([InsertOne(_event(own[first])) for _ in range(lines)], session=session)
 

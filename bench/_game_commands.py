@@ -85,9 +85,9 @@ def evennia(database: str) -> Iterator[Evennia | str]:
 
 
 def _use_postgres(game: Path, socket: Path | None) -> None:
-    found = {"ENGINE": "django.db.backends.postgresql", "NAME": "postgres", "USER": "postgres", "HOST": str(socket)}
+    database = {"ENGINE": "django.db.backends.postgresql", "NAME": "postgres", "USER": "postgres", "HOST": str(socket)}
     settings = game / "server" / "conf" / "secret_settings.py"
-    settings.write_text(settings.read_text() + f"\nDATABASES = {{'default': {found!r}}}\n")
+    settings.write_text(settings.read_text() + f"\nDATABASES = {{'default': {database!r}}}\n")
 
 
 @contextmanager
@@ -188,25 +188,27 @@ def _compared(
         theirs.append(side.run("commands", seconds))
         messages[1] += theirs[-1]["messages"]
     ratio = statistics.median(mine.rate / other["rate"] for mine, other in zip(ours, theirs, strict=True))
-    latencies = sorted(one for mine in ours for one in mine.latencies)
+    latencies = sorted(latency for mine in ours for latency in mine.latencies)
     rows = [
         [
             "ours",
-            f"{statistics.median(one.rate for one in ours):,.0f}",
+            f"{statistics.median(measured.rate for measured in ours):,.0f}",
             f"{latencies[len(latencies) // 2] * 1000:.1f}",
             f"{messages[0] / len(latencies):.1f}",
             f"{ratio:.1f}x",
         ],
         [
             f"Evennia {side.version} on {database}",
-            f"{statistics.median(one['rate'] for one in theirs):,.0f}",
-            f"{statistics.median(one['p50'] for one in theirs):.1f}",
-            f"{messages[1] / sum(one['count'] for one in theirs):.1f}",
+            f"{statistics.median(measured['rate'] for measured in theirs):,.0f}",
+            f"{statistics.median(measured['p50'] for measured in theirs):.1f}",
+            f"{messages[1] / sum(measured['count'] for measured in theirs):.1f}",
             "1.0x",
         ],
     ]
     bare = [(what, side.run(what, seconds)) for what in ("move", "pick up, drop")]
-    calls = "; ".join(f"{what} {found['rate']:,.0f} per second, p50 {found['p50']:.2f} ms" for what, found in bare)
+    calls = "; ".join(
+        f"{what} {measured['rate']:,.0f} per second, p50 {measured['p50']:.2f} ms" for what, measured in bare
+    )
     return (
         report.table(["world", "lines/s of all players", "p50 ms", "messages per line", "rate"], rows)
         + "\n\nEvennia's own `move_to`, which no player can call (quiet, without a command and without messages): "
@@ -215,6 +217,6 @@ def _compared(
 
 
 def _single_player(turns: list[Callable[[], str]], seconds: float) -> str:
-    one = run_round(lambda thread: turns[0]() and None, 1, seconds)
-    median = sorted(one.latencies)[len(one.latencies) // 2] * 1000
-    return f"A single player: {one.rate:,.0f} lines per second, p50 {median:.1f} ms."
+    measured = run_round(lambda thread: turns[0]() and None, 1, seconds)
+    median = sorted(measured.latencies)[len(measured.latencies) // 2] * 1000
+    return f"A single player: {measured.rate:,.0f} lines per second, p50 {median:.1f} ms."

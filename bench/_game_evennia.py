@@ -128,8 +128,8 @@ def main():
     for line in sys.stdin:
         seconds, _, what = line.strip().partition(" ")
         before = sockets.messages
-        found = measured(acts[what], float(seconds))
-        print(json.dumps({**found, "messages": sockets.messages - before}), flush=True)
+        figures = measured(acts[what], float(seconds))
+        print(json.dumps({**figures, "messages": sockets.messages - before}), flush=True)
 
 
 main()

@@ -38,10 +38,10 @@ def graph() -> Iterator[tuple[str, str]]:
     """Yield the pairs of the sample graph: the first follows the second."""
     given = os.environ.get("SQUINNEY_TEST_DATA")
     folders = [Path(given)] if given else [up / "shared" / "data" for up in Path(__file__).resolve().parents]
-    found = next((folder / NAME for folder in folders if (folder / NAME).exists()), None)
-    if found is None:
+    archive = next((folder / NAME for folder in folders if (folder / NAME).exists()), None)
+    if archive is None:
         raise SystemExit(f"the sample graph is missing: set SQUINNEY_TEST_DATA to the folder with {NAME}")
-    with gzip.open(found, "rt") as lines:
+    with gzip.open(archive, "rt") as lines:
         for number, line in enumerate(lines, 1):
             if pair := graph_import.parse_pair(line, number):
                 yield pair
@@ -49,11 +49,11 @@ def graph() -> Iterator[tuple[str, str]]:
 
 def followers_in(pairs: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
     """Return the followers of each member."""
-    found: dict[str, list[str]] = defaultdict(list)
+    followers: dict[str, list[str]] = defaultdict(list)
     for me, other in dict.fromkeys(pairs):
         if me != other:
-            found[other].append(me)
-    return found
+            followers[other].append(me)
+    return followers
 
 
 def new_post(number: int, author: str) -> Document:
@@ -83,7 +83,9 @@ def add_star(db: Db, name: str, readers: Sequence[str]) -> None:
     db["social.users"].insert_one(new_member(name, name.title(), name, START))
     since = {"in_circles": [{"name": "following", "at": START}], "follower_at": START}
     for some in batches(readers):
-        db["social.edges"].insert_many([{"_id": {"owner": name, "other": one}, **since} for one in some], ordered=False)
+        db["social.edges"].insert_many(
+            [{"_id": {"owner": name, "other": person}, **since} for person in some], ordered=False
+        )
 
 
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -24,9 +24,9 @@ Followers = dict[str, list[str]]
 def delivering(db: Db, followers: Followers, rounds: int) -> list[list[str]]:
     """Return a row for each method and each group of authors."""
     db.create_collection("raw.news", **CLUSTERED)
-    everyone = [one["_id"] for one in db["social.users"].find({}, {"_id": 1})]
+    everyone = [person["_id"] for person in db["social.users"].find({}, {"_id": 1})]
     add_star(db, "star", everyone)
-    several = {one: found for one, found in followers.items() if len(found) in SEVERAL_HUNDRED}
+    several = {author: readers for author, readers in followers.items() if len(readers) in SEVERAL_HUNDRED}
     numbers = iter(range(10**9))
     rows = []
     for what, authors in (
@@ -35,7 +35,10 @@ def delivering(db: Db, followers: Followers, rounds: int) -> list[list[str]]:
         (f"all {len(everyone):,} members", {"star": everyone}),
     ):
         series = _compared(db, authors, numbers, rounds)
-        rows += [[one.name, what, f"{one.rate:,.0f}", f"{one.ratio_to(series[0]):.2f}x"] for one in series]
+        rows += [
+            [contender.name, what, f"{contender.rate:,.0f}", f"{contender.ratio_to(series[0]):.2f}x"]
+            for contender in series
+        ]
     return rows
 
 
@@ -47,11 +50,11 @@ def _compared(db: Db, authors: Followers, numbers: Iterator[int], rounds: int) -
         posts = _backlog(db, authors, numbers, chance)
         ways = [_raw(db, authors, posts), _worker(network, posts), _pages(db, authors, posts)]
         timed = list(zip(series, ways, strict=True))
-        for one, way in timed if number % 2 == 0 else reversed(timed):
+        for contender, way in timed if number % 2 == 0 else reversed(timed):
             began = time.perf_counter()
             made = way()
             if number:  # the first round is a warm-up
-                one.rounds.append(Round(made, time.perf_counter() - began, []))
+                contender.rounds.append(Round(made, time.perf_counter() - began, []))
     return series
 
 
@@ -110,7 +113,7 @@ def _on_page(reader: str, post: Document) -> UpdateOne:
 
 def until_visible(network: Network, followers: Followers) -> list[list[str]]:
     """Measure the milliseconds from `post` until the last follower's news contain the post, for typical sizes."""
-    ordered = sorted(followers, key=lambda one: len(followers[one]))
+    ordered = sorted(followers, key=lambda author: len(followers[author]))
     rows = []
     for share in (0.5, 0.99, 1.0):
         author = ordered[min(len(ordered) - 1, int(share * len(ordered)))]

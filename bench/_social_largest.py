@@ -21,7 +21,7 @@ def next_to_the_largest(connection: Connection, followers: int) -> list[list[str
     db = fresh(connection)
     readers = [f"u{number:07}" for number in range(followers)]
     for some in batches(readers):
-        db["social.users"].insert_many([new_member(one, one, one, START) for one in some], ordered=False)
+        db["social.users"].insert_many([new_member(name, name, name, START) for name in some], ordered=False)
     add_star(db, "star", readers)
     network = Network(db, settle_seconds=0)
     list(network.load([("reader", f"small{number}") for number in range(OTHERS)]))

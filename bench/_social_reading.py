@@ -28,11 +28,19 @@ def screens(db: Db, pairs: Pairs, posts: list[Document], rounds: int, seconds: f
     with ExitStack() as stack:
         contenders = _reading(db, pairs, posts, stack)
         series = compare(contenders, threads=1, rounds=rounds, seconds=seconds)
-    return [_row(one, series[0]) if one.rounds else [one.name, one.missing, "", ""] for one in series]
+    return [
+        _row(contender, series[0]) if contender.rounds else [contender.name, contender.missing, "", ""]
+        for contender in series
+    ]
 
 
-def _row(one: Series, raw: Series) -> list[str]:
-    return [one.name, f"{one.percentile(0.5):.2f}", f"{one.percentile(0.99):.2f}", f"{1 / one.ratio_to(raw):.2f}x"]
+def _row(contender: Series, raw: Series) -> list[str]:
+    return [
+        contender.name,
+        f"{contender.percentile(0.5):.2f}",
+        f"{contender.percentile(0.99):.2f}",
+        f"{1 / contender.ratio_to(raw):.2f}x",
+    ]
 
 
 def fill(db: Db, followers: dict[str, list[str]], deliveries: int) -> list[Document]:
@@ -40,21 +48,21 @@ def fill(db: Db, followers: dict[str, list[str]], deliveries: int) -> list[Docum
     for name in ("social.news", "social.posts", "raw.news", "book.pages"):
         db[name].delete_many({})
     chance = random.Random(1)
-    authors = [one for one in followers if len(followers[one]) >= 5]
+    authors = [author for author in followers if len(followers[author]) >= 5]
     posts: list[Document] = []
     of_reader: dict[str, list[Document]] = defaultdict(list)
     made = 0
     while made < deliveries:
         post = new_post(10**9 + len(posts), chance.choice(authors))
         posts.append(post)
-        for one in followers[post["by"]]:
-            of_reader[one].append(post)
+        for reader in followers[post["by"]]:
+            of_reader[reader].append(post)
         made += len(followers[post["by"]])
     entries = [entry(post, reader) for reader in sorted(of_reader) for post in of_reader[reader]]
     for some in batches(entries):
         db["social.news"].insert_many(some, ordered=False)
     db["social.posts"].insert_many(posts, ordered=False)
-    pages = (_page_of(reader, found) for reader, found in of_reader.items())
+    pages = (_page_of(reader, posts) for reader, posts in of_reader.items())
     db["book.pages"].insert_many(pages, ordered=False)
     return posts
 
@@ -72,12 +80,12 @@ def _reading(db: Db, pairs: Pairs, posts: list[Document], stack: ExitStack) -> l
     follows: dict[str, list[str]] = defaultdict(list)
     for me, other in pairs:
         follows[me].append(other)
-    readers = [one for one in follows if len(follows[one]) >= 5]
+    readers = [reader for reader in follows if len(follows[reader]) >= 5]
 
     def raw(_: int) -> None:
         me = chance.choice(readers)
-        (found,) = db["social.users"].aggregate(queries.NEWS(user=me, limit=SCREEN + 1))
-        people = sorted({me, *(post["by"] for post in found["posts"])})
+        (news,) = db["social.users"].aggregate(queries.NEWS(user=me, limit=SCREEN + 1))
+        people = sorted({me, *(post["by"] for post in news["posts"])})
         list(db["social.users"].aggregate(queries.PEOPLE(viewer=me, people=people)))
 
     def on_read(_: int) -> None:
@@ -161,8 +169,8 @@ def _fill_ring(db: Db, names: list[str], deliveries: int) -> int:
         for step in RING
     ]
     entries = [entry(post, names[number % people - step]) for number, post in enumerate(posts) for step in RING]
-    entries.sort(key=lambda one: (one["_id"]["u"], one["_id"]["t"]))
-    users = [new_member(one, one, one, START) for one in names]
+    entries.sort(key=lambda entry: (entry["_id"]["u"], entry["_id"]["t"]))
+    users = [new_member(name, name, name, START) for name in names]
     for name, documents in (("users", users), ("edges", edges), ("posts", posts), ("news", entries)):
         for some in batches(documents):
             db[f"social.{name}"].insert_many(some, ordered=False)

@@ -91,8 +91,11 @@ def _fill_zone(db: Db, size: int, chance: random.Random, now: datetime) -> None:
 
 def _by_the_book(db: Db, size: int, words: list[str]) -> Document:
     """Read the zone, score every ad, sort and take the best. The book sorts in the wrong direction; this does not."""
-    found = list(db["ads.placements"].find({"_id.site": "news", "_id.zone": str(size)}))
-    scored = [(one["ecpm"] * math.log(1.1 + len(set(words) & set(one["keywords"]))), one) for one in found]
+    placements = list(db["ads.placements"].find({"_id.site": "news", "_id.zone": str(size)}))
+    scored = [
+        (placement["ecpm"] * math.log(1.1 + len(set(words) & set(placement["keywords"]))), placement)
+        for placement in placements
+    ]
     return sorted(scored, key=lambda pair: pair[0], reverse=True)[0][1]
 
 
@@ -248,15 +251,15 @@ def _write(
         [
             f"{size:,}",
             str(words),
-            one.name,
-            f"{one.rate:,.0f}",
-            f"{one.percentile(0.5) * 1000:,.0f}",
-            f"{one.percentile(0.99) * 1000:,.0f}",
-            f"{one.percentile(0.999) * 1000:,.0f}",
-            f"{one.ratio_to(series[0]):,.0f}x",
+            contender.name,
+            f"{contender.rate:,.0f}",
+            f"{contender.percentile(0.5) * 1000:,.0f}",
+            f"{contender.percentile(0.99) * 1000:,.0f}",
+            f"{contender.percentile(0.999) * 1000:,.0f}",
+            f"{contender.ratio_to(series[0]):,.0f}x",
         ]
         for size, words, series in choices
-        for one in series
+        for contender in series
     ]
     single, together = settled
     plain, chosen_before = prepared
@@ -294,11 +297,11 @@ def _settled(name: str, series: Series, to_single: str, to_plain: str = "") -> l
 def _timed(series: list[Series], scale: int) -> list[list[str]]:
     return [
         [
-            one.name,
-            f"{one.rate:,.0f}",
-            f"{one.percentile(0.5) * scale:,.1f}",
-            f"{one.percentile(0.99) * scale:,.1f}",
-            f"{one.ratio_to(series[0]):.2f}x",
+            contender.name,
+            f"{contender.rate:,.0f}",
+            f"{contender.percentile(0.5) * scale:,.1f}",
+            f"{contender.percentile(0.99) * scale:,.1f}",
+            f"{contender.ratio_to(series[0]):.2f}x",
         ]
-        for one in series
+        for contender in series
     ]

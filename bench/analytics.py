@@ -61,11 +61,11 @@ def _measured(connection: Connection, name: str, rounds: int, quick: bool) -> st
 def _put(name: str, text: str) -> None:
     """Replace one part of the page."""
     known = {part: _part(part) for part in PARTS} | {name: text}
-    parts = [f"<!-- {part} -->\n{found}\n<!-- /{part} -->" for part, found in known.items() if found]
+    parts = [f"<!-- {part} -->\n{text}\n<!-- /{part} -->" for part, text in known.items() if text]
     report.write_page("analytics", TITLE, [INTRODUCTION, *parts])
 
 
 def _part(name: str) -> str:
     page = PAGE.read_text() if PAGE.exists() else ""
-    found = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", page, re.S)
-    return found[1] if found else ""
+    section = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", page, re.S)
+    return section[1] if section else ""

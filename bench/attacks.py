@@ -75,8 +75,8 @@ class Browser:
         for name, value in response.getheaders():
             if name.lower() == "set-cookie" and value.startswith("squinney="):
                 self.cookie = value.partition(";")[0]
-        if found := re.search(r'name="csrf" content="([^"]+)"|name="csrf" value="([^"]+)"', text):
-            self.csrf = found[1] or found[2]
+        if token := re.search(r'name="csrf" content="([^"]+)"|name="csrf" value="([^"]+)"', text):
+            self.csrf = token[1] or token[2]
         return response.status, text
 
 
@@ -176,8 +176,8 @@ def _attackers(name: str, member: Browser, ready: Any, go: Any, over: Any, statu
     with ThreadPoolExecutor(size) as pool:
         running = [pool.submit(attacker, number) for number in range(size)]
         ready.set()
-        for one in running:
-            one.result()
+        for request in running:
+            request.result()
     statuses.put(+counted)
 
 
@@ -270,15 +270,15 @@ def _write(measured: dict[str, Measured], rounds: int, seconds: float, version: 
     rows = [
         [
             f"{ATTACKS[name][0]} x {name}",
-            ", ".join(f"{count} x {status}" for status, count in sorted(one.statuses.items())) or "none",
-            f"{len(one.quiet)} / {len(one.attacked)}",
-            f"{statistics.median(one.quiet):.1f} / {statistics.median(one.attacked):.1f}",
-            f"{p99(one.quiet):.1f} / {p99(one.attacked):.1f}",
-            f"{one.ratio:.1f}x",
+            ", ".join(f"{count} x {status}" for status, count in sorted(attack.statuses.items())) or "none",
+            f"{len(attack.quiet)} / {len(attack.attacked)}",
+            f"{statistics.median(attack.quiet):.1f} / {statistics.median(attack.attacked):.1f}",
+            f"{p99(attack.quiet):.1f} / {p99(attack.attacked):.1f}",
+            f"{attack.ratio:.1f}x",
         ]
-        for name, one in measured.items()
+        for name, attack in measured.items()
     ]
-    above = [name for name, one in measured.items() if one.ratio > AIM]
+    above = [name for name, attack in measured.items() if attack.ratio > AIM]
     head = ["attackers", "their responses", "pages quiet / attacked", "median ms", "p99 ms", "p99 ratio"]
     parts = [
         f"A visitor loads {', '.join(f'`{path}`' for path in PAGES)} in turn, {rounds} times {seconds:g} s quiet and "

@@ -42,7 +42,7 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 1.2) -> Non
         for label, skus in (("1,000 SKUs", SKUS), ("one SKU", SKUS[:1])):
             for threads in THREADS:
                 series = compare(_adders(db, skus), threads=threads, rounds=rounds, seconds=seconds)
-                rows += [_row(label, threads, one, series[0]) for one in series]
+                rows += [_row(label, threads, contender, series[0]) for contender in series]
                 if (ratio := series[1].ratio_to(series[0])) < MIN_RATE:
                     missed.append(f"{ratio:.2f}x on {label} with {threads} threads")
                 row, version = _oscar_row(oscar, label, len(skus), threads, rounds, seconds)
@@ -127,9 +127,9 @@ def add_with_driver(db: Db, cart_id: str, sku: str) -> None:
         session.with_transaction(work, read_concern=ReadConcern("snapshot"), write_concern=WriteConcern("majority"))
 
 
-def _row(label: str, threads: int, one: Series, driver: Series) -> list[str]:
-    figures = [f"{one.rate:,.0f}", f"{one.percentile(0.5):.1f}", f"{one.percentile(0.99):.1f}"]
-    return [label, str(threads), one.name, *figures, f"{one.ratio_to(driver):.2f}x"]
+def _row(label: str, threads: int, contender: Series, driver: Series) -> list[str]:
+    figures = [f"{contender.rate:,.0f}", f"{contender.percentile(0.5):.1f}", f"{contender.percentile(0.99):.1f}"]
+    return [label, str(threads), contender.name, *figures, f"{contender.ratio_to(driver):.2f}x"]
 
 
 def _oscar_row(oscar: Peer, label: str, skus: int, threads: int, rounds: int, seconds: float) -> tuple[list[str], str]:
@@ -149,7 +149,7 @@ def _with_open_carts(db: Db, rounds: int, seconds: float) -> list[str]:
     rounds = max(rounds, 7)
     without, with_them = compare([none, many], threads=1, rounds=rounds, seconds=seconds)
     ratio = statistics.median(
-        one.rate / other.rate for one, other in zip(without.rounds, with_them.rounds, strict=True)
+        before.rate / other.rate for before, other in zip(without.rounds, with_them.rounds, strict=True)
     )
     met = "met" if ratio <= MAX_TIME else "missed"
     return [

@@ -37,8 +37,8 @@ def run(connection: Connection, *, rounds: int = 9, seconds: float = 1.5, produc
     ratio = ours.percentile(0.99) / driver.percentile(0.99)
     met = "met" if ratio <= MAX_P99 else "missed"
     rows = [
-        [one.name, f"{one.rate:,.0f}", *(f"{one.percentile(share):.2f}" for share in (0.5, 0.99))]
-        for one in (driver, ours)
+        [contender.name, f"{contender.rate:,.0f}", *(f"{contender.percentile(share):.2f}" for share in (0.5, 0.99))]
+        for contender in (driver, ours)
     ]
     by = ["type", "genre", "price"]
     took = statistics.median(_facets(db, by) for _ in range(3))

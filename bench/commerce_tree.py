@@ -81,9 +81,9 @@ def _write(
     bare: float,
 ) -> None:
     rows, ratios = [], {}
-    for name, found in times.items():
-        ratios[name] = statistics.median(theirs / mine for theirs, mine in zip(found, times[OURS], strict=True))
-        rows.append([name, f"{statistics.median(found) * 1000:,.0f}", f"{ratios[name]:.2f}x"])
+    for name, seconds in times.items():
+        ratios[name] = statistics.median(theirs / mine for theirs, mine in zip(seconds, times[OURS], strict=True))
+        rows.append([name, f"{statistics.median(seconds) * 1000:,.0f}", f"{ratios[name]:.2f}x"])
     rows += [[name, f"missing: {why}", ""] for name, why in missing.items()]
     met = "met" if ratios[BOOK] >= MIN_AGAINST_BOOK else "missed"
     parts = [
@@ -106,7 +106,7 @@ def _write(
 def _paths() -> tuple[list[list[str]], str]:
     given = os.environ.get("SQUINNEY_TEST_DATA")
     folders = [Path(given)] if given else [up / "shared" / "data" for up in list(HERE.parents)[1:3]]
-    file = next((one for folder in folders if (one := folder / "taxonomy.txt.gz").is_file()), None)
+    file = next((path for folder in folders if (path := folder / "taxonomy.txt.gz").is_file()), None)
     if file is None:
         made = [[f"n{number % 40}", f"n{number % 40}-{number % 400}", f"n{number}"] for number in range(14_000)]
         return _arranged(made), "a made-up tree of 3 levels"
@@ -142,8 +142,8 @@ def _node_by_node(db: Db, slug: str, parent: str) -> None:
     tree.update_one({"_id": node["_id"]}, {"$set": {"parent": above["_id"], "ancestors": ancestors}})
     waiting = [{**node, "ancestors": ancestors}]
     while waiting:
-        one = waiting.pop()
-        for child in tree.find({"parent": one["_id"]}):
-            ancestors = CATEGORY_TREE.under(one)
+        category = waiting.pop()
+        for child in tree.find({"parent": category["_id"]}):
+            ancestors = CATEGORY_TREE.under(category)
             tree.update_one({"_id": child["_id"]}, {"$set": {"ancestors": ancestors}})
             waiting.append({**child, "ancestors": ancestors})

@@ -56,9 +56,10 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 1.0) -> Non
 def _row(case: str, series: list[Series], *more: str) -> list[list[str]]:
     raw = series[0]
     return [
-        [case, one.name, f"{one.rate:,.0f}", f"{one.percentile(0.5):.2f}", f"{one.percentile(0.99):.2f}",
-         f"{raw.ratio_to(one):.2f}x", *more]
-        for one in series
+        [case, contender.name, f"{contender.rate:,.0f}",
+         f"{contender.percentile(0.5):.2f}", f"{contender.percentile(0.99):.2f}",
+         f"{raw.ratio_to(contender):.2f}x", *more]
+        for contender in series
     ]  # fmt: skip
 
 
@@ -78,9 +79,9 @@ def _by_path(db: Db, rounds: int, seconds: float) -> str:
             parent = db[NODES].find_one(where, WITHOUT_COMMENTS)["_id"]  # type: ignore[index]
 
     contenders = [Contender("raw driver", raw), Contender("Nodes.by_path", lambda _: _ignore(nodes.by_path("/a/b/c")))]
-    found = compare(contenders, threads=1, rounds=rounds, seconds=seconds)
+    series = compare(contenders, threads=1, rounds=rounds, seconds=seconds)
     head = ["", "how", "per second", "p50 ms", "p99 ms", "cost"]
-    return "## A node three levels down\n\n" + report.table(head, _row("/a/b/c", found))
+    return "## A node three levels down\n\n" + report.table(head, _row("/a/b/c", series))
 
 
 def _ignore(_: object) -> None:
@@ -139,8 +140,8 @@ def _page_rows(db: Db, strategy: Strategy, size: int, rounds: int, seconds: floa
         Contender("raw driver", lambda _: _ignore(raw())),
         Contender("Comments.page", lambda _: _ignore(comments.page(node, cursor))),
     ]
-    found = compare(contenders, threads=1, rounds=rounds, seconds=seconds)
-    return _row(f"{strategy}, {size:,}", found, f"{examined:,}", f"{sent:,}")
+    series = compare(contenders, threads=1, rounds=rounds, seconds=seconds)
+    return _row(f"{strategy}, {size:,}", series, f"{examined:,}", f"{sent:,}")
 
 
 def _raw_page(db: Db, node: Node, strategy: Strategy, at: Any) -> tuple[Callable[[], list[Any]], dict[str, Any]]:
@@ -172,8 +173,8 @@ def _posting(db: Db, rounds: int, seconds: float) -> str:
         contenders = [Contender("raw insert_one, no node, no guard", lambda _: _raw_post(db))]
         for strategy in STRATEGIES:
             contenders.append(Contender(strategy, _poster(db, strategy, threads)))
-        found = compare(contenders, threads=threads, rounds=min(rounds, 3), seconds=seconds)
-        rows += _row(f"{threads} {'writer' if threads == 1 else 'writers'}", found)
+        series = compare(contenders, threads=threads, rounds=min(rounds, 3), seconds=seconds)
+        rows += _row(f"{threads} {'writer' if threads == 1 else 'writers'}", series)
     head = ["on one node", "stored", "per second", "p50 ms", "p99 ms", "cost"]
     return "## Posting\n\n" + report.table(head, rows)
 
@@ -199,6 +200,6 @@ def _rendering(rounds: int, seconds: float) -> str:
         Contender("markdown-it-py alone", lambda _: _ignore(bare.render(PAGE_TEXT))),
         Contender("render.markdown, sanitised", lambda _: _ignore(render.markdown(PAGE_TEXT))),
     ]
-    found = compare(contenders, threads=1, rounds=rounds, seconds=min(seconds, 1.0))
+    series = compare(contenders, threads=1, rounds=rounds, seconds=min(seconds, 1.0))
     head = ["", "how", "pages/s", "p50 ms", "p99 ms", "cost"]
-    return f"## Rendering a page of {len(PAGE_TEXT):,} characters\n\n" + report.table(head, _row("", found))
+    return f"## Rendering a page of {len(PAGE_TEXT):,} characters\n\n" + report.table(head, _row("", series))

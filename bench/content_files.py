@@ -54,7 +54,7 @@ def run(connection: Connection, *, rounds: int = 3, seconds: float = 1.0) -> Non
     names = {"gridfs": "PyMongo's GridFS", "photos": "Photos"}
     rows = [
         [names[how], _median(turns, "up"), _median(turns, "down"), _ratio(turns, results["gridfs"], "up"),
-         _ratio(turns, results["gridfs"], "down"), f"{max(one['peak'] for one in turns) >> 20}"]
+         _ratio(turns, results["gridfs"], "down"), f"{max(turn['peak'] for turn in turns) >> 20}"]
         for how, turns in results.items()
     ]  # fmt: skip
     head = [f"{size >> 20} MiB", "up, MB/s", "down, MB/s", "up", "down", "peak memory, MiB"]
@@ -74,8 +74,8 @@ def run(connection: Connection, *, rounds: int = 3, seconds: float = 1.0) -> Non
 
 def _against_aim(rows: list[list[str]]) -> str:
     """Return whether upload and download meet the aim, and by how much they miss it."""
-    found = {"up": rows[1][3], "down": rows[1][4]}
-    missed = [f"{way} ({share})" for way, share in found.items() if float(share.removesuffix("x")) < AIM]
+    ratios = {"up": rows[1][3], "down": rows[1][4]}
+    missed = [f"{way} ({share})" for way, share in ratios.items() if float(share.removesuffix("x")) < AIM]
     return f"The aim is {AIM}x of GridFS. " + (
         f"Missed: {', '.join(missed)}. Each download begins when its upload has ended, while the server still writes "
         "the file; whether this is the reason has not been measured."
@@ -85,7 +85,7 @@ def _against_aim(rows: list[list[str]]) -> str:
 
 
 def _median(turns: list[Any], key: str) -> str:
-    return f"{statistics.median(one[key] for one in turns):.0f}"
+    return f"{statistics.median(turn[key] for turn in turns):.0f}"
 
 
 def _ratio(turns: list[Any], to: list[Any], key: str) -> str:
@@ -119,8 +119,8 @@ def main(uri: str, how: str, size: int) -> None:
 
 def _peak() -> int:
     """Return the peak memory from Linux's `VmHWM`; `ru_maxrss` may be that of the parent process, if that is larger."""
-    found = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return int(found[1]) * 1024 if found else 0
+    peak = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(peak[1]) * 1024 if peak else 0
 
 
 def _up(db: Any, how: str, size: int) -> Any:

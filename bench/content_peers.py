@@ -123,10 +123,10 @@ def _wagtail(seconds: float) -> list[list[str]]:
         if socket is None:
             return [["Wagtail", "missing: no PostgreSQL that may run here", "", "", ""]]
         try:
-            found = _script(python, WAGTAIL, [str(socket), str(seconds)])
+            figures = _script(python, WAGTAIL, [str(socket), str(seconds)])
         except (subprocess.SubprocessError, OSError, RuntimeError, ValueError) as error:
             return [["Wagtail", f"missing: {str(error)[-200:]!r}", "", "", ""]]
-    return [_row(f"Wagtail {found['version']}", "a page by path", found)]
+    return [_row(f"Wagtail {figures['version']}", "a page by path", figures)]
 
 
 def _isso(seconds: float) -> list[list[str]]:
@@ -135,15 +135,15 @@ def _isso(seconds: float) -> list[list[str]]:
         return [["Isso", "missing: cannot be installed here", "", "", ""]]
     with tempfile.TemporaryDirectory(prefix="sqb-") as folder:
         try:
-            found = _script(python, ISSO, [folder, str(seconds)])
+            figures = _script(python, ISSO, [folder, str(seconds)])
         except (subprocess.SubprocessError, OSError, RuntimeError, ValueError) as error:
             return [["Isso", f"missing: {str(error)[-200:]!r}", "", "", ""]]
-    name = f"Isso {found['version']}"
-    return [_row(name, "50 of 1,000 comments", found["read"]), _row(name, "a post, one writer", found["post"])]
+    name = f"Isso {figures['version']}"
+    return [_row(name, "50 of 1,000 comments", figures["read"]), _row(name, "a post, one writer", figures["post"])]
 
 
-def _row(name: str, what: str, found: Any) -> list[str]:
-    return [name, what, f"{found['rate']:,.0f}", f"{found['p50']:.2f}", f"{found['p99']:.2f}"]
+def _row(name: str, what: str, figures: Any) -> list[str]:
+    return [name, what, f"{figures['rate']:,.0f}", f"{figures['p50']:.2f}", f"{figures['p99']:.2f}"]
 
 
 def _script(python: str, code: str, arguments: list[str]) -> Any:

@@ -85,14 +85,14 @@ def _rows(db: Db, uri: str, task: str, ways: Sequence[Way], rounds: int, seconds
     return [
         [
             task if position == 0 else "",
-            one.name,
+            contender.name,
             f"{trips:g}",
             f"{size:,.0f}",
-            f"{one.percentile(0.5):.2f}",
-            f"{one.percentile(0.99):.2f}",
-            f"{series[0].ratio_to(one):.2f}x",
+            f"{contender.percentile(0.5):.2f}",
+            f"{contender.percentile(0.99):.2f}",
+            f"{series[0].ratio_to(contender):.2f}x",
         ]
-        for position, (one, (trips, size)) in enumerate(zip(series, costs, strict=True))
+        for position, (contender, (trips, size)) in enumerate(zip(series, costs, strict=True))
     ]
 
 

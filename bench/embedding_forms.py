@@ -29,31 +29,33 @@ class Way:
 def fill_phone_book(db: Db) -> None:
     """Insert people with three numbers each: embedded in `people`, and referenced in `contacts` and `numbers`."""
     names = [(person, f"Person {person}", [f"+49-{person:05}-{n}" for n in range(3)]) for person in range(PEOPLE)]
-    db["people"].insert_many({"_id": one, "name": name, "zip": "30062", "numbers": own} for one, name, own in names)
-    db["contacts"].insert_many({"_id": one, "name": name, "zip": "30062"} for one, name, _ in names)
-    db["numbers"].insert_many({"_id": number, "contact_id": one} for one, _, own in names for number in own)
+    db["people"].insert_many(
+        {"_id": person_id, "name": name, "zip": "30062", "numbers": own} for person_id, name, own in names
+    )
+    db["contacts"].insert_many({"_id": person_id, "name": name, "zip": "30062"} for person_id, name, _ in names)
+    db["numbers"].insert_many({"_id": number, "contact_id": person_id} for person_id, _, own in names for number in own)
     db["people"].create_index("numbers")
     db["numbers"].create_index("contact_id")
 
 
 def contact_embedded(db: Db, chance: random.Random) -> Any:
     """Read one document."""
-    found = db["people"].find_one({"_id": chance.randrange(PEOPLE)})
-    return found["name"], found["numbers"]  # type: ignore[index]
+    person = db["people"].find_one({"_id": chance.randrange(PEOPLE)})
+    return person["name"], person["numbers"]  # type: ignore[index]
 
 
 def contact_two_queries(db: Db, chance: random.Random) -> Any:
     """Read the contact, then its numbers."""
-    found = db["contacts"].find_one({"_id": chance.randrange(PEOPLE)})
-    numbers = db["numbers"].find({"contact_id": found["_id"]})  # type: ignore[index]
-    return found["name"], sorted(number["_id"] for number in numbers)  # type: ignore[index]
+    contact = db["contacts"].find_one({"_id": chance.randrange(PEOPLE)})
+    numbers = db["numbers"].find({"contact_id": contact["_id"]})  # type: ignore[index]
+    return contact["name"], sorted(number["_id"] for number in numbers)  # type: ignore[index]
 
 
 def contact_lookup(db: Db, chance: random.Random) -> Any:
     """Read the contact with its numbers, joined by the server."""
     joined = {"$lookup": {"from": "numbers", "localField": "_id", "foreignField": "contact_id", "as": "numbers"}}
-    found = next(db["contacts"].aggregate([{"$match": {"_id": chance.randrange(PEOPLE)}}, joined]))
-    return found["name"], sorted(number["_id"] for number in found["numbers"])
+    contact = next(db["contacts"].aggregate([{"$match": {"_id": chance.randrange(PEOPLE)}}, joined]))
+    return contact["name"], sorted(number["_id"] for number in contact["numbers"])
 
 
 def caller_embedded(db: Db, chance: random.Random) -> Any:
@@ -106,21 +108,21 @@ def _author(chance: random.Random) -> str:
 
 def post_embedded(db: Db, chance: random.Random) -> Any:
     """Read one document."""
-    found = db["threads"].find_one({"_id": chance.randrange(POSTS)})
-    return found and (found["title"], len(found["comments"]))
+    thread = db["threads"].find_one({"_id": chance.randrange(POSTS)})
+    return thread and (thread["title"], len(thread["comments"]))
 
 
 def post_two_queries(db: Db, chance: random.Random) -> Any:
     """Read the post, then its comments."""
-    found = db["posts"].find_one({"_id": chance.randrange(POSTS)})
-    return found and (found["title"], len(list(db["comments"].find({"post_id": found["_id"]}, sort=[("n", 1)]))))
+    post = db["posts"].find_one({"_id": chance.randrange(POSTS)})
+    return post and (post["title"], len(list(db["comments"].find({"post_id": post["_id"]}, sort=[("n", 1)]))))
 
 
 def by_author_filtered_here(db: Db, chance: random.Random) -> Any:
     """Read every post that the author commented on, with all comments, and filter them in Python."""
     author = _author(chance)
     threads = db["threads"].find({"comments.author": author}, {"comments": 1})
-    return sorted((one["_id"], c["n"]) for one in threads for c in one["comments"] if c["author"] == author)
+    return sorted((thread["_id"], c["n"]) for thread in threads for c in thread["comments"] if c["author"] == author)
 
 
 def by_author_filtered_there(db: Db, chance: random.Random) -> Any:
@@ -128,13 +130,13 @@ def by_author_filtered_there(db: Db, chance: random.Random) -> Any:
     author = _author(chance)
     own = {"$filter": {"input": "$comments", "cond": {"$eq": ["$$this.author", author]}}}
     threads = db["threads"].aggregate([{"$match": {"comments.author": author}}, {"$project": {"comments": own}}])
-    return sorted((one["_id"], comment["n"]) for one in threads for comment in one["comments"])
+    return sorted((thread["_id"], comment["n"]) for thread in threads for comment in thread["comments"])
 
 
 def by_author_referenced(db: Db, chance: random.Random) -> Any:
     """Find the comments by an index on the author."""
-    found = db["comments"].find({"author": _author(chance)})
-    return sorted((comment["post_id"], comment["n"]) for comment in found)
+    comments = db["comments"].find({"author": _author(chance)})
+    return sorted((comment["post_id"], comment["n"]) for comment in comments)
 
 
 # ---- many to many: books and their writers ----
@@ -168,15 +170,15 @@ def fill_books(db: Db) -> None:
 def book_joined(db: Db, chance: random.Random) -> Any:
     """Read the book, its writings, and their writers."""
     book = db["books_j"].find_one({"_id": chance.randrange(BOOKS)})
-    ids = [one["writer_id"] for one in db["writings"].find({"book_id": book["_id"]})]  # type: ignore[index]
+    ids = [writing["writer_id"] for writing in db["writings"].find({"book_id": book["_id"]})]  # type: ignore[index]
     return book["title"], sorted(w["name"] for w in db["writers_j"].find({"_id": {"$in": ids}}))  # type: ignore[index]
 
 
 def book_by_ids(db: Db, chance: random.Random) -> Any:
     """Read the book, then its writers."""
     book = db["books_i"].find_one({"_id": chance.randrange(BOOKS)})
-    found = db["writers_i"].find({"_id": {"$in": book["writer_ids"]}})  # type: ignore[index]
-    return book["title"], sorted(writer["name"] for writer in found)  # type: ignore[index]
+    writers = db["writers_i"].find({"_id": {"$in": book["writer_ids"]}})  # type: ignore[index]
+    return book["title"], sorted(writer["name"] for writer in writers)  # type: ignore[index]
 
 
 def book_embedded(db: Db, chance: random.Random) -> Any:
@@ -188,15 +190,15 @@ def book_embedded(db: Db, chance: random.Random) -> Any:
 def writer_joined(db: Db, chance: random.Random) -> Any:
     """Read the writer, the writings, and their books."""
     writer = db["writers_j"].find_one({"_id": chance.randrange(WRITERS)})
-    ids = [one["book_id"] for one in db["writings"].find({"writer_id": writer["_id"]})]  # type: ignore[index]
+    ids = [writing["book_id"] for writing in db["writings"].find({"writer_id": writer["_id"]})]  # type: ignore[index]
     return writer["name"], sorted(b["title"] for b in db["books_j"].find({"_id": {"$in": ids}}))  # type: ignore[index]
 
 
 def writer_by_ids(db: Db, chance: random.Random) -> Any:
     """Read the writer, then the books."""
     writer = db["writers_i"].find_one({"_id": chance.randrange(WRITERS)})
-    found = db["books_i"].find({"writer_ids": writer["_id"]}, {"title": 1})  # type: ignore[index]
-    return writer["name"], sorted(book["title"] for book in found)  # type: ignore[index]
+    books = db["books_i"].find({"writer_ids": writer["_id"]}, {"title": 1})  # type: ignore[index]
+    return writer["name"], sorted(book["title"] for book in books)  # type: ignore[index]
 
 
 def writer_embedded(db: Db, chance: random.Random) -> Any:
@@ -243,8 +245,8 @@ def growing(size: int) -> dict[str, list[Way]]:
         db["long_comments"].insert_one({"post_id": -size, **_comment(chance, 0, size)})
 
     def newest_embedded(db: Db, chance: random.Random) -> Any:
-        found = db["long_threads"].find_one({"_id": size}, {"comments": {"$slice": -20}})
-        return len(found["comments"])  # type: ignore[index]
+        thread = db["long_threads"].find_one({"_id": size}, {"comments": {"$slice": -20}})
+        return len(thread["comments"])  # type: ignore[index]
 
     def newest_referenced(db: Db, chance: random.Random) -> Any:
         return len(list(db["long_comments"].find({"post_id": size}, sort=[("n", -1)], limit=20)))

@@ -46,17 +46,17 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> Non
         f" Load average at the end {os.getloadavg()[0]:.0f}.",
         "## Loading a character",
         report.table(
-            ["how", "per second", "p50 ms", "rate against `find_one`"], [_load_row(one, loads[0]) for one in loads]
+            ["how", "per second", "p50 ms", "rate against `find_one`"], [_load_row(load, loads[0]) for load in loads]
         ),
         "## Actions by number of players, each in separate rooms (move, pick up and drop in turn)",
         report.table(
             ["players", "how", "actions/s", "p50 ms", "p99 ms"],
-            [[str(players), *_row(one)] for players, series in spread.items() for one in series],
+            [[str(players), *_row(contender)] for players, series in spread.items() for contender in series],
         ),
         "## Actions by kind, one player",
-        report.table(["action", "per second", "p50 ms", "p99 ms"], [_row(one) for one in kinds]),
+        report.table(["action", "per second", "p50 ms", "p99 ms"], [_row(kind) for kind in kinds]),
         f"## One room with {CROWD} characters, 8 of whom pick up and drop things without a pause",
-        report.table(["how", "actions/s", "p50 ms", "p99 ms"], [_row(one) for one in crowded]),
+        report.table(["how", "actions/s", "p50 ms", "p99 ms"], [_row(contender) for contender in crowded]),
         f"The change stream delivers what a character says to a neighbour {delivery_ms:.0f} ms after it was sent "
         f"(median of {DELIVERIES}).",
         commands,
@@ -65,12 +65,22 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> Non
     report.write_page("game", "World", parts)
 
 
-def _row(one: Series) -> list[str]:
-    return [one.name, f"{one.rate:,.0f}", f"{one.percentile(0.5):.2f}", f"{one.percentile(0.99):.2f}"]
+def _row(contender: Series) -> list[str]:
+    return [
+        contender.name,
+        f"{contender.rate:,.0f}",
+        f"{contender.percentile(0.5):.2f}",
+        f"{contender.percentile(0.99):.2f}",
+    ]
 
 
-def _load_row(one: Series, plain: Series) -> list[str]:
-    return [one.name, f"{one.rate:,.0f}", f"{one.percentile(0.5):.3f}", f"{one.ratio_to(plain):.2f}x"]
+def _load_row(contender: Series, plain: Series) -> list[str]:
+    return [
+        contender.name,
+        f"{contender.rate:,.0f}",
+        f"{contender.percentile(0.5):.3f}",
+        f"{contender.ratio_to(plain):.2f}x",
+    ]
 
 
 def _build(world: World) -> None:

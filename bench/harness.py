@@ -46,11 +46,11 @@ class Series:
     @property
     def rate(self) -> float:
         """The median of the rounds' operations per second."""
-        return statistics.median(one.rate for one in self.rounds)
+        return statistics.median(turn.rate for turn in self.rounds)
 
     def percentile(self, share: float) -> float:
         """Return a percentile of the latencies of all rounds, in milliseconds; `share` is 0.5 for the median."""
-        ordered = sorted(latency for one in self.rounds for latency in one.latencies)
+        ordered = sorted(latency for turn in self.rounds for latency in turn.latencies)
         return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)] * 1000
 
     def ratio_to(self, other: Series) -> float:
@@ -61,8 +61,8 @@ class Series:
 
 def compare(contenders: Sequence[Contender], *, threads: int, rounds: int, seconds: float) -> list[Series]:
     """Let the contenders take turns; the order is reversed after each round, so that none is always first."""
-    series = [Series(one.name, missing=one.missing) for one in contenders]
-    present = [(one.work, run) for one, run in zip(contenders, series, strict=True) if one.work]
+    series = [Series(contender.name, missing=contender.missing) for contender in contenders]
+    present = [(contender.work, run) for contender, run in zip(contenders, series, strict=True) if contender.work]
     for work, _ in present:
         run_round(work, threads, min(seconds, 0.5))
     for number in range(rounds):

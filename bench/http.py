@@ -103,10 +103,10 @@ def served(arguments: list[str], environment: dict[str, str]) -> Iterator[tuple[
     )
     try:
         assert process.stdout
-        found = re.search(r"http://\S+:\d+", process.stdout.readline())
-        assert found, "the server did not start"
+        address = re.search(r"http://\S+:\d+", process.stdout.readline())
+        assert address, "the server did not start"
         threading.Thread(target=process.stdout.read, daemon=True).start()  # a full pipe would block it
-        yield found[0], psutil.Process(process.pid)
+        yield address[0], psutil.Process(process.pid)
     finally:
         process.terminate()
         process.wait(30)
@@ -132,18 +132,21 @@ def _reader(url: str, ids: list[str], headers: dict[str, str]):  # type: ignore[
 
 
 def _write(series: list, spent: list[float], version: str, rounds: int, seconds: float) -> None:  # type: ignore[type-arg]
-    cpu = [seconds / sum(run.operations for run in one.rounds) for seconds, one in zip(spent, series, strict=True)]
+    cpu = [
+        seconds / sum(run.operations for run in contender.rounds)
+        for seconds, contender in zip(spent, series, strict=True)
+    ]
     rows = [
         [
-            one.name,
-            f"{one.rate:,.0f}",
-            f"{one.percentile(0.5):.1f}",
-            f"{one.percentile(0.99):.1f}",
-            f"{one.ratio_to(series[0]):.2f}x",
+            contender.name,
+            f"{contender.rate:,.0f}",
+            f"{contender.percentile(0.5):.1f}",
+            f"{contender.percentile(0.99):.1f}",
+            f"{contender.ratio_to(series[0]):.2f}x",
             f"{each * 1000:.2f}",
             f"{cpu[0] / each:.2f}x",
         ]
-        for one, each in zip(series, cpu, strict=True)
+        for contender, each in zip(series, cpu, strict=True)
     ]
     head = [
         "how",

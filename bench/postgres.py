@@ -18,8 +18,8 @@ def binaries() -> Path | None:
     for folder in FOLDERS:
         if (folder / "initdb").is_file():
             return folder
-    found = shutil.which("initdb")
-    return Path(found).resolve().parent if found else None
+    program = shutil.which("initdb")
+    return Path(program).resolve().parent if program else None
 
 
 @contextmanager

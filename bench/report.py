@@ -62,4 +62,4 @@ def copy_to_readme(name: str, text: str) -> None:
     """Replace the text between the README's markers for this benchmark."""
     readme = ROOT / "README.md"
     pattern = rf"(<!-- bench:{name} -->\n).*?(<!-- /bench:{name} -->)"
-    readme.write_text(re.sub(pattern, lambda found: f"{found[1]}{text}\n{found[2]}", readme.read_text(), flags=re.S))
+    readme.write_text(re.sub(pattern, lambda marked: f"{marked[1]}{text}\n{marked[2]}", readme.read_text(), flags=re.S))

@@ -67,7 +67,7 @@ def run(connection: Connection, *, rounds: int = ROUNDS, seconds: float = 1.0) -
         ["method", "p50 ms", "p99 ms", "time, times raw"],
         screens(db, pairs, posts, rounds, seconds),
     )
-    page.add("Bytes per delivery, compressed", "", ["collection", "bytes"], [[*one] for one in stored.items()])
+    page.add("Bytes per delivery, compressed", "", ["collection", "bytes"], [[*size] for size in stored.items()])
     visible = until_visible(Network(db, merge_above=10**9), followers)
     page.add("From post to visible", "", ["followers", "ms until the last follower sees the post"], visible)
     connection.client.drop_database(db.name)

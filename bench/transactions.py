@@ -72,13 +72,13 @@ def transfer_with_driver(db: Db, src: str, dst: str, amount: int) -> None:
 def run(connection: Connection, *, rounds: int = 9, seconds: float = 2.0) -> None:
     """Measure every load, and write the page."""
     db, two_phase = (connection.client[name] for name in ("bench_transactions", "bench_two_phase"))
-    for one in (db, two_phase):
-        connection.client.drop_database(one.name)
-        schema.apply(one, [*assembly.CORE_COLLECTIONS, *ledger.COLLECTIONS])
+    for target in (db, two_phase):
+        connection.client.drop_database(target.name)
+        schema.apply(target, [*assembly.CORE_COLLECTIONS, *ledger.COLLECTIONS])
     ids = {SPREAD: _open(db, SPREAD), HOT: _open(db, HOT)}
     for count in ids:
         _open(two_phase, count, ids[count])
-    with bank([one for some in ids.values() for one in some], OPENING) as peers:
+    with bank([account for some in ids.values() for account in some], OPENING) as peers:
         results = [
             (
                 threads,
@@ -100,8 +100,8 @@ def run(connection: Connection, *, rounds: int = 9, seconds: float = 2.0) -> Non
         ]
     refused = _beside_refusals(db, ids[SPREAD], rounds, seconds)
     version = connection.client.admin.command("buildInfo")["version"]
-    for one in (db, two_phase):
-        connection.client.drop_database(one.name)
+    for target in (db, two_phase):
+        connection.client.drop_database(target.name)
     if peers.version:
         version += f", PostgreSQL {peers.version} (one PL/pgSQL function, synchronous commit)"
     if peers.dbos:
@@ -167,14 +167,14 @@ def _in_processes(
     missing = {"PostgreSQL": peers.missing, "DBOS": peers.missing_dbos}
     series = [Series(name) for name in where]
     for number in range(rounds):
-        for one in series if number % 2 == 0 else reversed(series):
+        for contender in series if number % 2 == 0 else reversed(series):
             context = multiprocessing.get_context("spawn")
             together = context.Barrier(PROCESSES)
             with context.Pool(PROCESSES, _wait_together, [together]) as pool:
-                work = [(one.name, *where[one.name], ids, seconds)] * PROCESSES
+                work = [(contender.name, *where[contender.name], ids, seconds)] * PROCESSES
                 done: list[Round] = pool.starmap(_one_process, work, chunksize=1)
             latencies = [latency for part in done for latency in part.latencies]
-            one.rounds.append(Round(len(latencies), max(part.seconds for part in done), latencies))
+            contender.rounds.append(Round(len(latencies), max(part.seconds for part in done), latencies))
     absent = [Series(name, missing=missing[name]) for name in missing if name not in where]
     return len(ids), [*series, *absent]
 
@@ -212,7 +212,9 @@ def _transfer_of(how: str, where: str, database: str) -> Iterator[Callable[[str,
 
 def _processes_table(results: Sequence[tuple[int, list[Series]]]) -> str:
     rows = [
-        _without_threads(_row(accounts, THREADS_EACH, series[0], one)) for accounts, series in results for one in series
+        _without_threads(_row(accounts, THREADS_EACH, series[0], contender))
+        for accounts, series in results
+        for contender in series
     ]
     head = ["accounts", "how", "transfers/s", "p50 ms", "p99 ms", "time relative to the plain driver"]
     return f"## {PROCESSES} processes of {THREADS_EACH} threads\n\n" + report.table(head, rows)
@@ -242,12 +244,12 @@ def _beside_refusals(db: Db, ids: Sequence[str], rounds: int, seconds: float) ->
                 refused[count].append(refusals.count / seconds)
     rows = [
         [
-            one.name,
+            contender.name,
             f"{sum(refused[count]) / rounds:,.0f}" if count else "0",
-            f"{one.rate:,.0f}",
-            f"{one.ratio_to(series[0]):.2f}x",
+            f"{contender.rate:,.0f}",
+            f"{contender.ratio_to(series[0]):.2f}x",
         ]
-        for count, one in series.items()
+        for count, contender in series.items()
     ]
     head = ["beside them", "refusals/s", "good transfers/s", "rate relative to none"]
     return f"## {good} threads beside {REFUSING} that are refused\n\n" + report.table(head, rows)
@@ -312,10 +314,10 @@ def _batches_table(results: Sequence[Sequence[Series]]) -> str:
     for size, (single, *many) in zip(BATCHES, results, strict=True):
         rows += [[single.name, f"{single.rate:,.0f}", "1.0x"]]
         rows += [
-            [one.name, f"{one.rate * size:,.0f}", f"{one.rate * size / single.rate:.1f}x"]
-            if one.rounds
-            else [one.name, "-", one.missing]
-            for one in many
+            [contender.name, f"{contender.rate * size:,.0f}", f"{contender.rate * size / single.rate:.1f}x"]
+            if contender.rounds
+            else [contender.name, "-", contender.missing]
+            for contender in many
         ]
     return "## Many transfers, one thread\n\n" + report.table(
         ["how", "transfers/s", "rate relative to one by one"], rows
@@ -325,28 +327,37 @@ def _batches_table(results: Sequence[Sequence[Series]]) -> str:
 # ---- the page ----
 
 
-def _relative_time(driver: Series, one: Series) -> str:
+def _relative_time(driver: Series, contender: Series) -> str:
     """Return the ratio of the two median rates, so that it agrees with the rates in the table."""
-    return f"{driver.rate / one.rate:.2f}x"
+    return f"{driver.rate / contender.rate:.2f}x"
 
 
-def _row(accounts: int, threads: int, driver: Series, one: Series) -> list[str]:
-    if not one.rounds:
-        return [f"{accounts:,}", str(threads), one.name, "-", "-", "-", one.missing]
-    percentiles = (f"{one.percentile(share):.1f}" for share in (0.5, 0.99))
-    return [f"{accounts:,}", str(threads), one.name, f"{one.rate:,.0f}", *percentiles, _relative_time(driver, one)]
+def _row(accounts: int, threads: int, driver: Series, contender: Series) -> list[str]:
+    if not contender.rounds:
+        return [f"{accounts:,}", str(threads), contender.name, "-", "-", "-", contender.missing]
+    percentiles = (f"{contender.percentile(share):.1f}" for share in (0.5, 0.99))
+    return [
+        f"{accounts:,}",
+        str(threads),
+        contender.name,
+        f"{contender.rate:,.0f}",
+        *percentiles,
+        _relative_time(driver, contender),
+    ]
 
 
 def _write(
     results: list[tuple[int, int, list[Series]]], further: Sequence[str], version: str, rounds: int, seconds: float
 ) -> None:
-    rows = [_row(accounts, threads, series[0], one) for threads, accounts, series in results for one in series]
+    rows = [
+        _row(accounts, threads, series[0], contender) for threads, accounts, series in results for contender in series
+    ]
     head = ["accounts", "threads", "how", "transfers/s", "p50 ms", "p99 ms", "time relative to the plain driver"]
     groups = [f"{threads} on {accounts:,}" for threads, accounts, _ in results]
     drawn = {
-        one.name: [series[position].rate for _, _, series in results]
-        for position, one in enumerate(results[0][2])
-        if one.rounds
+        contender.name: [series[position].rate for _, _, series in results]
+        for position, contender in enumerate(results[0][2])
+        if contender.rounds
     }
     single = results[0][2]
     summary = (

@@ -43,14 +43,14 @@ def layers() -> list[tuple[str, str]]:
     from squinney.assembly import SYSTEMS
 
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    found = []
+    rows = []
     for layer in rules[0]["layers"]:
         names = [name.removeprefix("squinney.") for name in layer.split(" | ")]
         if names == ["http"]:
             systems = ", ".join(sorted(system.name for system in SYSTEMS))
-            found.append((systems, "the systems; they never import each other, and only their surface/ uses http"))
-        found.append((", ".join(names), purpose(names[0])))
-    return found
+            rows.append((systems, "the systems; they never import each other, and only their surface/ uses http"))
+        rows.append((", ".join(names), purpose(names[0])))
+    return rows
 
 
 def purpose(name: str) -> str:

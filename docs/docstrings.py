@@ -10,8 +10,8 @@ QUOTED = re.compile(r"(`[^`]+`)(\w?)")  # RST wants a mark between a quoted name
 LISTED = re.compile(r"^\s*- ")
 
 
-def _end_quote(found: re.Match[str]) -> str:
-    return found[1] + (f"\\ {found[2]}" if found[2] else "")
+def _end_quote(quote: re.Match[str]) -> str:
+    return quote[1] + (f"\\ {quote[2]}" if quote[2] else "")
 
 
 def to_rst(lines: list[str]) -> list[str]:

@@ -289,7 +289,7 @@ SCENES: dict[str, Callable[[Db], Iterator[Operation]]] = {
 def contents(db: Db) -> dict[str, list[Document]]:
     """Return all documents, by the name of their collection, without what a refusal may leave."""
     names = sorted(name for name in db.list_collection_names() if not name.startswith(LEFT_OVER))
-    return {name: found for name in names if (found := list(db[name].find().sort("_id")))}
+    return {name: documents for name in names if (documents := list(db[name].find().sort("_id")))}
 
 
 def noting(number: int) -> Step:
@@ -315,8 +315,10 @@ def test_further_steps_happen_with_the_operation_or_not_at_all(
         assert contents(db) == before, operation.name
         operation.act(also=[noting(done)])
         assert db["my.notes"].find_one({}, {"_id": 0, "count": 1}) == {"count": done + 1}, operation.name
-        without_notes = {name: found for name, found in contents(db).items() if name != "my.notes"}
-        assert without_notes != {name: found for name, found in before.items() if name != "my.notes"}, operation.name
+        without_notes = {name: documents for name, documents in contents(db).items() if name != "my.notes"}
+        assert without_notes != {name: documents for name, documents in before.items() if name != "my.notes"}, (
+            operation.name
+        )
 
 
 def _public_operations() -> Iterator[tuple[str, Any]]:

@@ -26,14 +26,14 @@ NEEDS = re.compile(r"^To run (?:this page|it): `pip install (?P<packages>[^`]+)`
 def blocks(page: Path) -> Iterator[tuple[str, str, int]]:
     """Yield each block's mark, its code, and the number of lines before it."""
     text = page.read_text("utf-8")
-    for found in FENCE.finditer(text):
-        yield found["mark"].strip(), found["code"], text.count("\n", 0, found.start("code"))
+    for block in FENCE.finditer(text):
+        yield block["mark"].strip(), block["code"], text.count("\n", 0, block.start("code"))
 
 
 def pages() -> list[Path]:
     """Return the README and every docs page with Python to run."""
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [page for page in found if any(mark == "" for mark, _, _ in blocks(page))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [page for page in pages if any(mark == "" for mark, _, _ in blocks(page))]
 
 
 def program(page: Path) -> str:
@@ -47,8 +47,8 @@ def program(page: Path) -> str:
 
 def packages(page: Path) -> str | None:
     """Return the arguments of `pip install` that the page names."""
-    found = NEEDS.search(page.read_text("utf-8"))
-    return found["packages"] if found else None
+    sentence = NEEDS.search(page.read_text("utf-8"))
+    return sentence["packages"] if sentence else None
 
 
 def main(only: Sequence[str]) -> int:

@@ -48,9 +48,9 @@ def served() -> Iterator[str]:
         serving = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603
         try:
             assert serving.stdout
-            found = re.search(r"http\S+", serving.stdout.readline())
-            assert found, "the site did not start"
-            yield found[0]
+            address = re.search(r"http\S+", serving.stdout.readline())
+            assert address, "the site did not start"
+            yield address[0]
         finally:
             serving.terminate()
             serving.wait(30)

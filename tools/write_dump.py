@@ -32,7 +32,7 @@ def totals(db: Db) -> dict[str, Any]:
     counted = {name: db[name].count_documents({}) for name in sorted(db.list_collection_names())}
     return {
         "documents": {name: count for name, count in counted.items() if not name.startswith(("system.", "squinney."))},
-        "balances": {found["_id"]: int(found["sum"]) for found in sums},
+        "balances": {total["_id"]: int(total["sum"]) for total in sums},
         "orders": sorted(order["_id"] for order in db["commerce.orders"].find({}, {"_id": 1})),
     }
 
@@ -40,12 +40,14 @@ def totals(db: Db) -> dict[str, Any]:
 def lines(db: Db) -> Iterator[str]:
     """Yield a line with the totals, then one per collection, each followed by one per document."""
     yield json_util.dumps({"version": squinney.__version__, "totals": totals(db)})
-    for found in sorted(db.list_collections(), key=lambda one: one["name"]):
-        name = found["name"]
+    for collection in sorted(db.list_collections(), key=lambda listed: listed["name"]):
+        name = collection["name"]
         if name.startswith("system."):
             continue
-        indexes = [{key: value for key, value in one.items() if key not in ADDED} for one in db[name].list_indexes()]
-        made = {"collection": name, "options": found.get("options", {}), "indexes": indexes}
+        indexes = [
+            {key: value for key, value in index.items() if key not in ADDED} for index in db[name].list_indexes()
+        ]
+        made = {"collection": name, "options": collection.get("options", {}), "indexes": indexes}
         yield json_util.dumps(made, json_options=CANONICAL_JSON_OPTIONS)
         for document in db[name].find().sort("_id", 1):
             yield json_util.dumps(document, json_options=CANONICAL_JSON_OPTIONS)

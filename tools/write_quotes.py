@@ -17,13 +17,13 @@ QUOTE = re.compile(r"^(?P<fence>```\w+ from (?P<what>[^\n]+)\n).*?^```$", re.MUL
 
 def pages() -> list[Path]:
     """Return the pages that quote files."""
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [page for page in found if QUOTE.search(page.read_text("utf-8"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [page for page in pages if QUOTE.search(page.read_text("utf-8"))]
 
 
 def written(page: Path) -> str:
     """Return the text of the page with every quotation as the file has it now."""
-    return QUOTE.sub(lambda found: f"{found['fence']}{_quoted(page, found['what'])}\n```", page.read_text("utf-8"))
+    return QUOTE.sub(lambda quote: f"{quote['fence']}{_quoted(page, quote['what'])}\n```", page.read_text("utf-8"))
 
 
 def _quoted(page: Path, what: str) -> str:

@@ -57,8 +57,9 @@ class Polls:
         """
         poll = self.get(poll_id)
         checks.identifier(person_id, "person")
-        if option not in [one["name"] for one in poll["options"]]:
-            raise Invalid(f"option must be one of {', '.join(one['name'] for one in poll['options'])}", field="option")
+        names = [listed["name"] for listed in poll["options"]]
+        if option not in names:
+            raise Invalid(f"option must be one of {', '.join(names)}", field="option")
         vote: Vote = {
             "_id": f"{poll_id}-{person_id}",
             "poll_id": poll_id,

@@ -126,7 +126,7 @@ def prepare(db: Database[dict[str, Any]], *parts: ModuleType | System | Collecti
     require_database(db)
     # guard: prepare refuses a server without transactions
     check_server(db.client, "db")
-    wanted = [*transactions.COLLECTIONS, *(one for part in parts for one in _collections_of(part))]
+    wanted = [*transactions.COLLECTIONS, *(collection for part in parts for collection in _collections_of(part))]
     with operation(None):  # an index of a large collection may take hours
         apply(db, wanted, adopt=adopt)
 
@@ -136,8 +136,8 @@ def _collections_of(part: Any) -> list[Collection]:
 
     if isinstance(part, Collection):
         return [part]
-    found = getattr(part, "COLLECTIONS" if isinstance(part, ModuleType) else "collections", None)
-    if isinstance(found, list | tuple) and all(isinstance(one, Collection) for one in found):
-        return list(found)
+    collections = getattr(part, "COLLECTIONS" if isinstance(part, ModuleType) else "collections", None)
+    if isinstance(collections, list | tuple) and all(isinstance(collection, Collection) for collection in collections):
+        return list(collections)
     name = f"{part.__name__}, which has no COLLECTIONS" if isinstance(part, ModuleType) else repr(part)
     raise Invalid(f"prepare takes systems, such as squinney.ledger, and Collections, not {name}", field="parts")

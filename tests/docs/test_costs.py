@@ -17,9 +17,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def stated(key: str | None) -> int:
-    found = re.search(r"(\d+) round trips, (\d+) with a key", (DOCS / "ledger.md").read_text())
-    assert found
-    return int(found[2] if key else found[1])
+    costs = re.search(r"(\d+) round trips, (\d+) with a key", (DOCS / "ledger.md").read_text())
+    assert costs
+    return int(costs[2] if key else costs[1])
 
 
 @pytest.mark.parametrize("key", [None, "once"])

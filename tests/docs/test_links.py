@@ -24,7 +24,7 @@ def anchors(page: Path) -> set[str]:
 def test_links_lead_somewhere() -> None:
     pages = [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]
     missing = []
-    for page in (one for one in pages if "_build" not in one.parts):
+    for page in (path for path in pages if "_build" not in path.parts):
         for path, anchor in LINK.findall(FENCE.sub("", page.read_text("utf-8"))):
             target = (page.parent / path).resolve() if path else page
             if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):

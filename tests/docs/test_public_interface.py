@@ -122,10 +122,10 @@ def test_the_drawn_error_tree_is_the_real_one():
 
 def test_each_error_has_a_name_and_a_code_of_its_own():
     import_everything()
-    found = [SquinneyError]
-    for kind in found:
-        found += [child for child in kind.__subclasses__() if child.__module__.startswith("squinney.")]
-    names = {(kind.code, kind.__name__) for kind in found}
+    classes = [SquinneyError]
+    for kind in classes:
+        classes += [child for child in kind.__subclasses__() if child.__module__.startswith("squinney.")]
+    names = {(kind.code, kind.__name__) for kind in classes}
     assert len(names) == len({code for code, _ in names})
     assert ("unknown-account", "UnknownAccount") in names
     assert len(names) == len({name for _, name in names})
@@ -144,8 +144,8 @@ def bound_of(method: Any) -> operation | None:
     """The `operation` that decorates a method: the one value its wrapper closes over besides the function."""
     while method is not None:  # a full run wraps public methods once more, to count their writes
         cells = [cell.cell_contents for cell in getattr(method, "__closure__", None) or ()]
-        if found := next((content for content in cells if isinstance(content, operation)), None):
-            return found
+        if decorator := next((content for content in cells if isinstance(content, operation)), None):
+            return decorator
         method = getattr(method, "__wrapped__", None)
     return None
 
@@ -174,7 +174,9 @@ def test_every_public_method_says_what_it_does_and_is_bounded_in_time(db):
 def test_every_public_method_that_writes_more_than_once_says_what_decides_and_what_a_crash_leaves(db):
     """One write happens or it does not, and needs no words."""
     operations = of_the_product().all
-    methods = dict(found for service in {*services(db), transactions.Transactions} for found in public_methods(service))
+    methods = dict(
+        method for service in {*services(db), transactions.Transactions} for method in public_methods(service)
+    )
     several = {name for name in methods if name in operations and operations[name].writes > 1} - excepted("swept")
     assert {"Accounts.open", "Accounts.transfer", "Carts.add_item", "Nodes.create", "Transactions.run"} <= several
     for name in several:

@@ -55,14 +55,16 @@ def test_the_page_of_commands_is_as_the_commands_are():
 
 
 def test_every_command_says_what_it_does():
-    found = dict(write_commands.commands(typer.main.get_command(command_for(assembly.SYSTEMS)), "squinney"))
-    assert len(found) > 10
-    assert [name for name, command in found.items() if not command.help] == []
+    commands = dict(write_commands.commands(typer.main.get_command(command_for(assembly.SYSTEMS)), "squinney"))
+    assert len(commands) > 10
+    assert [name for name, command in commands.items() if not command.help] == []
 
 
 def test_every_option_says_what_it_is_for():
-    found = write_commands.commands(typer.main.get_command(command_for(assembly.SYSTEMS)), "squinney")
-    options = [(name, option) for name, command in found for option in command.params if option.opts[0].startswith("-")]
+    commands = write_commands.commands(typer.main.get_command(command_for(assembly.SYSTEMS)), "squinney")
+    options = [
+        (name, option) for name, command in commands for option in command.params if option.opts[0].startswith("-")
+    ]
     assert [f"{name} {option.opts[0]}" for name, option in options if not getattr(option, "help", None)] == []
 
 
@@ -89,8 +91,8 @@ def test_commands_shown_in_the_docs_exist_with_their_options():
         for word in words:
             if word.startswith("-"):
                 assert word.partition("=")[0] in known, f"{page}: squinney {' '.join(words)}: no option {word}"
-            elif found := getattr(command, "commands", {}).get(word):
-                command = found
+            elif subcommand := getattr(command, "commands", {}).get(word):
+                command = subcommand
                 known |= {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
         assert not hasattr(command, "commands"), f"{page}: squinney {' '.join(words)}: no such command"
 

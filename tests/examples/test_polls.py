@@ -56,7 +56,7 @@ def test_each_person_votes_once(db: Db) -> None:
         polls.vote(poll["_id"], "ann", "coffee")
     at_once(8, lambda number: polls.vote(poll["_id"], f"person {number}", "coffee"))
     assert [option["votes"] for option in polls.get(poll["_id"])["options"]] == [1, 8]
-    assert [one["_id"] for one in polls.all().items] == [poll["_id"]]
+    assert [listed["_id"] for listed in polls.all().items] == [poll["_id"]]
     polls.close(poll["_id"])
     with pytest.raises(PollClosed):
         polls.vote(poll["_id"], "bob", "tea")
@@ -134,8 +134,8 @@ def test_it_is_plugged_in_by_a_setting(mongod: Embedded, prepared: Prepared) -> 
         Polls(client[database]).vote(asked.stdout.strip(), "ann", "tea")
         client[database]["polls"].update_one({}, {"$set": {"options.0.votes": 7}})
     assert "7  tea" in squinney(mongod, database, "polls", "show", asked.stdout.strip()).stdout
-    found = squinney(mongod, database, "doctor")
-    assert "miscounted-poll" in found.stdout, found.stderr
+    diagnosis = squinney(mongod, database, "doctor")
+    assert "miscounted-poll" in diagnosis.stdout, diagnosis.stderr
 
 
 def test_a_setting_that_names_no_system_is_one_sentence(mongod: Embedded) -> None:

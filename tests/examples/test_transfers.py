@@ -28,18 +28,18 @@ sys.meta_path.insert(0, Missing())
 """
 
 
-def _needed(name: str, extras: frozenset[str], found: set[str]) -> set[str]:
+def _needed(name: str, extras: frozenset[str], names: set[str]) -> set[str]:
     """The distributions that come with one, by its metadata."""
     try:
         requires = distribution(name).requires or []
     except PackageNotFoundError:
-        return found
-    found.add(_plain(name))
+        return names
+    names.add(_plain(name))
     for requirement in map(Requirement, requires):
         wanted = any(requirement.marker is None or requirement.marker.evaluate({"extra": e}) for e in extras | {""})
-        if wanted and _plain(requirement.name) not in found:
-            _needed(requirement.name, frozenset(requirement.extras), found)
-    return found
+        if wanted and _plain(requirement.name) not in names:
+            _needed(requirement.name, frozenset(requirement.extras), names)
+    return names
 
 
 def _plain(name: str) -> str:
@@ -47,7 +47,7 @@ def _plain(name: str) -> str:
 
 
 def test_pytest_finds_the_plugin_by_itself() -> None:
-    assert [one.value for one in entry_points(group="pytest11") if one.value.startswith("squinney")] == [
+    assert [entry.value for entry in entry_points(group="pytest11") if entry.value.startswith("squinney")] == [
         "squinney.testing.plugin"
     ]
 
@@ -78,7 +78,7 @@ def test_the_readme_shows_what_its_sixty_seconds_print(tmp_path: Path) -> None:
 
 
 def _stands(line: str, printed: list[str]) -> bool:
-    return any(one == line or one.endswith(f": {line}") for one in printed)
+    return any(output == line or output.endswith(f": {line}") for output in printed)
 
 
 def _pytest(example: str, folder: Path, *, more: str = "") -> subprocess.CompletedProcess[str]:

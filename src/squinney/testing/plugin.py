@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -49,6 +51,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose one folder for the whole run; pytest-xdist workers inherit its name through the environment."""
+    # guard: SIGTERM ends a run in order
+    _end_in_order_after_sigterm()
     if RUN_FOLDER not in os.environ:
         from squinney.testing.servers import new_run_folder
 
@@ -65,10 +69,29 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         os.environ.pop(RUN_FOLDER, None)
 
 
+def _end_in_order_after_sigterm() -> None:
+    """Let SIGTERM end this process as Ctrl-C does: by default it would leave the run's servers and folders."""
+    ours = os.getpid()
+
+    def interrupt(number: int, frame: object) -> None:
+        if os.getpid() == ours:
+            raise KeyboardInterrupt
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked child ends as before
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, interrupt)
+
+
 def run_folder() -> Path:
     """Return the folder of this run's servers, and create it if needed."""
     folder = Path(os.environ[RUN_FOLDER])
-    folder.mkdir(mode=0o700, exist_ok=True)
+    if not folder.exists():
+        from squinney.testing.servers import remove_abandoned
+
+        remove_abandoned(beside=folder)
+        folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 

@@ -9,6 +9,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from squinney.errors import NoServer
 from squinney.mongo.embedded import Embedded, process
 from squinney.mongo.embedded.folders import socket_for
 
@@ -24,6 +25,7 @@ ARGUMENTS = (
 )
 MEMORY = Path("/dev/shm")  # noqa: S108 - the run creates and removes its own folder there
 MEMORY_BYTES = 2 * 2**30
+RUN_FOLDERS = "squinney-test-"  # then the process id of the run, and a random text
 
 
 def fast_folder() -> Path | None:
@@ -34,7 +36,31 @@ def fast_folder() -> Path | None:
 
 def new_run_folder() -> Path:
     """Return an unused path for the run's folder. The run's first server creates it."""
-    return (fast_folder() or Path(tempfile.gettempdir())) / f"squinney-test-{secrets.token_hex(6)}"
+    return (fast_folder() or Path(tempfile.gettempdir())) / f"{RUN_FOLDERS}{os.getpid()}-{secrets.token_hex(6)}"
+
+
+def remove_abandoned(*, beside: Path) -> None:
+    """Remove the servers and folders of runs that were killed: their data may take gigabytes of memory."""
+    for folder in beside.parent.glob(f"{RUN_FOLDERS}*-*"):
+        with suppress(OSError, ValueError, NoServer):  # another user's, or removed by another run
+            run = int(folder.name.removeprefix(RUN_FOLDERS).partition("-")[0])
+            # guard: a run that has not ended keeps its servers
+            if not _is_alive(run) and not any(map(_is_used, folder.iterdir())):
+                remove(folder)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _is_used(server: Path) -> bool:
+    """Return whether a process uses this server, such as a worker that goes on after the run's main process."""
+    with open(server / "users.lock") as users:
+        return not process.try_lock(users)
 
 
 def serve(folder: Path) -> Embedded:

@@ -56,7 +56,7 @@ def test_changes_are_followed_and_beacons_kept_over_a_step_down(tmp_path: Path) 
             _wait_until(lambda: network.deactivate("old")["status"] == "ended")
             _make(network, "new", 1)
             for other in others:
-                _wait_until(lambda other=other: [one.unit for one in other.choose("news", "top")] == ["new"])  # type: ignore[misc]
+                _wait_until(lambda other=other: [ad.unit for ad in other.choose("news", "top")] == ["new"])  # type: ignore[misc]
             assert [other._zones._thread for other in others] == followed, "the thread has ended and was begun anew"
             assert network.stats("old")["totals"]["impressions"] == 2
         assert not list(find_problems(db))

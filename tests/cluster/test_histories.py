@@ -172,6 +172,6 @@ def test_each_keys_history_is_linearizable(replica_set: ReplicaSet, db: Db, loss
             load.wait_for(calls)
         finally:
             load.stop.set()
-        for one in work:
-            one.result()
+        for future in work:
+            future.result()
     load.check()

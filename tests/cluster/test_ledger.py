@@ -103,8 +103,8 @@ def test_no_acknowledged_transfer_is_lost(three: ReplicaSet, bank: Db, loss: Cal
             load.wait_for(60)
         finally:
             load.stop.set()
-        for one in work:
-            one.result()
+        for future in work:
+            future.result()
     settle(load)
     assert_kept(load)
 

@@ -111,8 +111,8 @@ def test_a_replica_set_that_is_not_initiated_is_named_with_what_to_do(tmp_path):
     ],
 )
 def test_which_servers_will_do(hello, version, reason):
-    found = refusal(hello, version)
-    assert reason in found if reason else found is None
+    refused = refusal(hello, version)
+    assert reason in refused if reason else refused is None
 
 
 def test_a_server_that_is_away_is_unavailable_and_named_with_the_cause():

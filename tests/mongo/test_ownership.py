@@ -140,7 +140,9 @@ def test_a_database_of_older_code_is_recognised_and_recorded(db: Db):
     _without_records(db)
     create_missing(db, ALL)
     assert check(db, ALL) == []
-    assert {record["_id"] for record in db[RECORDS].find({"origin": "recognised"})} == {one.name for one in ALL}
+    assert {record["_id"] for record in db[RECORDS].find({"origin": "recognised"})} == {
+        collection.name for collection in ALL
+    }
     apply(db, ALL)
 
 
@@ -195,7 +197,7 @@ def test_indexes_that_anybody_may_have_recognise_nothing(db: Db):
 
 
 def test_one_system_of_older_code_makes_nothing_else_ours(db: Db):
-    apply(db, [_former(one) for one in ledger.COLLECTIONS if one.formerly])
+    apply(db, [_former(collection) for collection in ledger.COLLECTIONS if collection.formerly])
     _without_records(db)
     for name in ("jobs", "migrations"):
         db[name].insert_one({"of": "somebody else"})
@@ -206,18 +208,23 @@ def test_one_system_of_older_code_makes_nothing_else_ours(db: Db):
     assert db["jobs"].count_documents({}) == db["migrations"].count_documents({}) == 1
 
 
-def _former(one: Collection) -> Collection:
-    return replace(one, name=one.formerly or one.name, indexes=one.former_indexes or one.indexes, formerly="")
+def _former(collection: Collection) -> Collection:
+    return replace(
+        collection,
+        name=collection.formerly or collection.name,
+        indexes=collection.former_indexes or collection.indexes,
+        formerly="",
+    )
 
 
 def _older(db: Db) -> dict[str, str]:
     """Prepare the database as an older version did, with an account in it; return the present names by those."""
-    apply(db, [_former(one) for one in ALL])
+    apply(db, [_former(collection) for collection in ALL])
     db["accounts"].insert_one({"_id": "ada", "currency": "EUR", "balance": 0, "name": "Ada", "opened_at": utcnow()})
     db["rollup_runs"].insert_one({"_id": "rollups", "config": {"source": "events"}})
     apply(db, [Collection("events.d20260517", indexes=FLAT_INDEXES)])
     db["events.d20260517"].insert_one({"_id": "e", "time": utcnow(), "path": "/"})
-    return {one.formerly: one.name for one in ALL if one.formerly}
+    return {collection.formerly: collection.name for collection in ALL if collection.formerly}
 
 
 @pytest.mark.parametrize("with_records", [True, False])
@@ -273,7 +280,7 @@ def test_the_database_of_the_last_version_with_bare_names_is_brought_over_whole(
         part.create_indexes([index.model() for index in FLAT_INDEXES])
         part.insert_one({"_id": part.full_name, "time": utcnow(), "path": "/"})
     renamed = assembly.rename_former(db)
-    assert was - renamed.keys() - {one.name for one in ALL} == set()
+    assert was - renamed.keys() - {collection.name for collection in ALL} == set()
     apply(db, ALL)
     for migration in migrations(db):
         migration.run()
@@ -301,13 +308,13 @@ def test_ads_of_members_that_nobody_reviewed_or_paid_wait_for_both(db: Db):
     assembly.rename_former(db)
     apply(db, ALL)
     with AdNetwork(db, secret=b"test") as network:
-        assert [one.campaign_id for one in network.choose("news", "top", count=5)] == ["house"]
+        assert [ad.campaign_id for ad in network.choose("news", "top", count=5)] == ["house"]
         (ad,) = network.in_review().items
         assert (ad["campaign_id"], network.get("phishing")["funded"]) == ("phishing", 3)
         network.approve("news", "top", "phishing", review_id=ad["review"]["id"])
         network.fund("phishing", 100)
         assert db["ads.budgets"].find_one({"_id": "phishing"})["total"] == 103_000
-    assert [one.code for one in find_problems(db)] == ["wrong-spend"], "no impression was counted for it"
+    assert [problem.code for problem in find_problems(db)] == ["wrong-spend"], "no impression was counted for it"
 
 
 def test_an_empty_collection_of_ours_is_no_hindrance_to_rename_its_forerunner(db: Db):

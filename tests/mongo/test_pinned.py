@@ -61,7 +61,7 @@ def plain(mongod: Embedded, careless: Careless) -> Iterator[MongoClient[Document
 
 def public_classes() -> dict[str, type]:
     """Return the public classes and functions with a `db` parameter, of all packages and of the patterns."""
-    found: dict[str, type] = {}
+    classes: dict[str, type] = {}
     for info in pkgutil.walk_packages(squinney.__path__, "squinney."):
         if info.name.startswith("squinney.testing"):  # it looks at databases as they are
             continue
@@ -69,8 +69,8 @@ def public_classes() -> dict[str, type]:
         names = getattr(module, "__all__", dir(module) if ".patterns." in info.name else [])
         for value in (getattr(module, name) for name in names if not name.startswith("_")):
             if inspect.isclass(value) and "db" in getattr(value.__init__, "__annotations__", {}):
-                found[f"{value.__module__}.{value.__qualname__}"] = value
-    return found
+                classes[f"{value.__module__}.{value.__qualname__}"] = value
+    return classes
 
 
 CLASSES = public_classes()
@@ -104,7 +104,7 @@ def required(kind: type, db: Db) -> dict[str, Any]:
         "seconds": lambda: 1,
     }
     parameters = list(inspect.signature(kind).parameters.values())[1:]
-    return {one.name: known[one.name]() for one in parameters if one.default is one.empty}
+    return {parameter.name: known[parameter.name]() for parameter in parameters if parameter.default is parameter.empty}
 
 
 def held_by(value: Any, seen: set[int]) -> Iterator[Database[Any] | Collection[Any]]:
@@ -115,8 +115,8 @@ def held_by(value: Any, seen: set[int]) -> Iterator[Database[Any] | Collection[A
     if isinstance(value, Database | Collection):
         yield value
     elif isinstance(value, dict | list | tuple):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from held_by(one, seen)
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from held_by(part, seen)
     elif type(value).__module__.startswith("squinney."):
         slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
         for name in [*getattr(value, "__dict__", {}), *slots]:

@@ -99,8 +99,8 @@ class Accounts:
         wanted = sorted({checks.identifier(account_id, "account") for account_id in account_ids})
         if len(wanted) > MAX_NAMES:
             raise Invalid(f"account_ids must have at most {MAX_NAMES} entries", field="account_ids", limit=MAX_NAMES)
-        found = queries.SOME_ACCOUNTS.find(self._db, account_ids=wanted, projection={"name": 1})
-        return {account["_id"]: account["name"] for account in found}
+        accounts = queries.SOME_ACCOUNTS.find(self._db, account_ids=wanted, projection={"name": 1})
+        return {account["_id"]: account["name"] for account in accounts}
 
     @operation()
     def transfer(
@@ -182,8 +182,8 @@ class Accounts:
         known = {account_id: cache[account_id] for account_id in account_ids if account_id in cache}
         unknown = [account_id for account_id in account_ids if account_id not in known]
         if unknown:
-            found = queries.SOME_ACCOUNTS.find(self._db, account_ids=unknown, projection={"currency": 1})
-            known.update({account["_id"]: account["currency"] for account in found})
+            accounts = queries.SOME_ACCOUNTS.find(self._db, account_ids=unknown, projection={"currency": 1})
+            known.update({account["_id"]: account["currency"] for account in accounts})
             self._currencies = {**(cache if len(cache) < CURRENCIES_KEPT else {}), **known}
         return known
 
@@ -206,14 +206,14 @@ class Accounts:
         Raises: `UnknownAccount`; `Invalid` for a cursor that this list did not issue.
         """
         self.get(account_id)
-        found = page(self._db, queries.STATEMENT, cursor=cursor, limit=limit, account_id=account_id)
-        return found.map(_without_order)
+        entries = page(self._db, queries.STATEMENT, cursor=cursor, limit=limit, account_id=account_id)
+        return entries.map(_without_order)
 
     @operation(reads_only=True)
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Account]:
         """List all accounts, oldest first."""
-        found = page(self._db, queries.ACCOUNTS, cursor=cursor, limit=limit, projection=OWN_FIELDS)
-        return cast(Page[Account], found)
+        accounts = page(self._db, queries.ACCOUNTS, cursor=cursor, limit=limit, projection=OWN_FIELDS)
+        return cast(Page[Account], accounts)
 
     @operation(reads_only=True)
     def owned_by(self, owner: str, *, cursor: str | None = None, limit: int = 50) -> Page[Account]:
@@ -222,15 +222,15 @@ class Accounts:
         Raises: `Invalid`.
         """
         checks.identifier(owner, "owner")
-        found = page(self._db, queries.ACCOUNTS_OF, cursor=cursor, limit=limit, projection=OWN_FIELDS, owner=owner)
-        return cast(Page[Account], found)
+        accounts = page(self._db, queries.ACCOUNTS_OF, cursor=cursor, limit=limit, projection=OWN_FIELDS, owner=owner)
+        return cast(Page[Account], accounts)
 
     @operation(reads_only=True)
     def total(self, currency: str) -> int:
         """Return the sum of all balances in a currency."""
         checks.text(currency, "currency", max_length=3, pattern=CURRENCY)
-        found = next(queries.TOTAL.run(self._db, currency=currency), None)
-        return int(found["total"].to_decimal()) if found else 0
+        sums = next(queries.TOTAL.run(self._db, currency=currency), None)
+        return int(sums["total"].to_decimal()) if sums else 0
 
 
 def _without_order(stored: Document) -> Entry:

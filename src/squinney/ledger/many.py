@@ -53,8 +53,8 @@ def move(
     from each other's accounts would both succeed, with outcomes that no order of them gives.
     """
     ids = sorted({account_id for transfer in transfers for account_id in (transfer["src"], transfer["dst"])})
-    found = queries.SOME_ACCOUNTS.find(db, account_ids=ids, session=session).batch_size(2 * MAX_TRANSFERS + 1)
-    books = Books({account["_id"]: account for account in found})
+    accounts = queries.SOME_ACCOUNTS.find(db, account_ids=ids, session=session).batch_size(2 * MAX_TRANSFERS + 1)
+    books = Books({account["_id"]: account for account in accounts})
     outcomes = [books.enter(transfer, at) for transfer in transfers]
     accepted = [outcome["transfer"] for outcome in outcomes if "transfer" in outcome]
     apply_steps(db, Plan(books.steps()).also(also).steps, session)
@@ -71,9 +71,16 @@ class Books:
     def __init__(self, accounts: dict[str, Document]) -> None:
         self._accounts = accounts
         # A damaged account has no currency or balance here: it refuses its own transfers, and no others.
-        found = accounts.values()
-        self._currencies = {one["_id"]: one["currency"] for one in found if isinstance(one.get("currency"), str)}
-        self._balances = {one["_id"]: one["balance"] for one in found if _is_balance(one.get("balance"))}
+        self._currencies = {
+            account_id: account["currency"]
+            for account_id, account in accounts.items()
+            if isinstance(account.get("currency"), str)
+        }
+        self._balances = {
+            account_id: account["balance"]
+            for account_id, account in accounts.items()
+            if _is_balance(account.get("balance"))
+        }
         self._moved: Counter[str] = Counter()
 
     def enter(self, wanted: NewTransfer, at: datetime) -> TransferOutcome:

@@ -98,9 +98,9 @@ def _parts(db: Db, name: str, size: int) -> Iterator[Part]:
     """Split all possible ids into parts with about `size` documents each."""
     after, last = EVERYTHING
     ids = db[name].find({}, {"_id": 1}).sort("_id", 1).hint("_id_").skip(size).limit(1)
-    while found := next(ids.clone().min([("_id", after)]), None):
+    while entry := next(ids.clone().min([("_id", after)]), None):
         # guard: a part contains both entries of a transfer
-        end = _after_transfer(found["_id"])
+        end = _after_transfer(entry["_id"])
         yield after, end
         after = end
     yield after, last

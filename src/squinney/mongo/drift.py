@@ -40,50 +40,50 @@ def _check(db: Db, collection: Collection) -> Iterator[Drift]:
     for option, declared_value in collection.options.items():
         if not _holds(declared_value, info["options"].get(option)):
             yield Drift(collection.name, "different-options", option)
-    found = {index["name"]: index for index in db[collection.name].list_indexes()}
+    existing = {index["name"]: index for index in db[collection.name].list_indexes()}
     declared = {index.name: index for index in collection.indexes}
     for name, index in declared.items():
-        if name not in found:
+        if name not in existing:
             yield Drift(collection.name, "missing-index", name)
-        elif _differs(index, found[name]):
+        elif _differs(index, existing[name]):
             yield Drift(collection.name, "different-index", name)
     shard_index = "_".join(f"{key}_{kind}" for key, kind in (collection.shard_key or {}).items())
-    missing = [index for name, index in declared.items() if name not in found]
-    for name in sorted(found.keys() - declared.keys() - {"_id_", shard_index}):
-        blocks_missing = any(_excludes(found[name], index) for index in missing)
+    missing = [index for name, index in declared.items() if name not in existing]
+    for name in sorted(existing.keys() - declared.keys() - {"_id_", shard_index}):
+        blocks_missing = any(_excludes(existing[name], index) for index in missing)
         yield Drift(collection.name, "different-index" if blocks_missing else "extra-index", name)
 
 
-def _excludes(found: Mapping[str, Any], index: Index) -> bool:
+def _excludes(existing: Mapping[str, Any], index: Index) -> bool:
     """Return whether an existing index prevents this one: it is the same under another name, or a second text index."""
     if any(kind == "text" for _, kind in index.keys):
-        return "textIndexVersion" in found
-    return not _differs(replace(index, expire_after_seconds=found.get("expireAfterSeconds")), found)
+        return "textIndexVersion" in existing
+    return not _differs(replace(index, expire_after_seconds=existing.get("expireAfterSeconds")), existing)
 
 
-def _differs(index: Index, found: Mapping[str, Any]) -> bool:
+def _differs(index: Index, existing: Mapping[str, Any]) -> bool:
     return (
-        _keys_differ(index, found)
-        or index.unique != bool(found.get("unique"))
-        or index.sparse != bool(found.get("sparse"))
-        or (dict(index.partial) if index.partial else None) != found.get("partialFilterExpression")
-        or index.expire_after_seconds != found.get("expireAfterSeconds")
-        or not _holds(index.collation, found.get("collation"))
-        or (index.default_language or "english") != found.get("default_language", "english")
-        or (index.language_override or "language") != found.get("language_override", "language")
+        _keys_differ(index, existing)
+        or index.unique != bool(existing.get("unique"))
+        or index.sparse != bool(existing.get("sparse"))
+        or (dict(index.partial) if index.partial else None) != existing.get("partialFilterExpression")
+        or index.expire_after_seconds != existing.get("expireAfterSeconds")
+        or not _holds(index.collation, existing.get("collation"))
+        or (index.default_language or "english") != existing.get("default_language", "english")
+        or (index.language_override or "language") != existing.get("language_override", "language")
     )
 
 
-def _keys_differ(index: Index, found: Mapping[str, Any]) -> bool:
+def _keys_differ(index: Index, existing: Mapping[str, Any]) -> bool:
     """Compare the keys in order. The server rewrites the keys of a text index, but lists its fields as weights."""
     text = [field for field, kind in index.keys if kind == "text"]
     if text:
-        return dict.fromkeys(text, 1) | dict(index.weights or {}) != dict(found.get("weights", {}))
-    return list(index.keys) != list(found["key"].items())
+        return dict.fromkeys(text, 1) | dict(index.weights or {}) != dict(existing.get("weights", {}))
+    return list(index.keys) != list(existing["key"].items())
 
 
-def _holds(declared: Any, found: Any) -> bool:
+def _holds(declared: Any, existing: Any) -> bool:
     """Return whether the server has all declared values; it adds defaults for those that were left out."""
-    if isinstance(declared, Mapping) and isinstance(found, Mapping):
-        return all(_holds(value, found.get(name)) for name, value in declared.items())
-    return bool(declared == found)
+    if isinstance(declared, Mapping) and isinstance(existing, Mapping):
+        return all(_holds(value, existing.get(name)) for name, value in declared.items())
+    return bool(declared == existing)

@@ -45,17 +45,25 @@ class Ownership:
 
         If a process crashes right after it created a collection, the record tells that the collection is ours.
         """
-        taken_over = [one for one in self.declared if one.name in self.recognised or one.name in self.adopted]
-        self._replace([self._record(one, prepared=True) for one in taken_over])
-        new = [self._record(one, prepared=False) for one in self.declared if one.name not in self.records]
+        taken_over = [
+            collection
+            for collection in self.declared
+            if collection.name in self.recognised or collection.name in self.adopted
+        ]
+        self._replace([self._record(collection, prepared=True) for collection in taken_over])
+        new = [
+            self._record(collection, prepared=False)
+            for collection in self.declared
+            if collection.name not in self.records
+        ]
         if new:  # only inserted: another process may have finished meanwhile, and its record says so
             _stored(self.db).bulk_write(
-                [UpdateOne({"_id": one["_id"]}, {"$setOnInsert": one}, upsert=True) for one in new]
+                [UpdateOne({"_id": record["_id"]}, {"$setOnInsert": record}, upsert=True) for record in new]
             )
 
     def record_done(self) -> None:
         """Record the indexes and validators that exist now."""
-        self._replace([self._record(one, prepared=True) for one in self.declared])
+        self._replace([self._record(collection, prepared=True) for collection in self.declared])
 
     def is_prepared(self, collection: Collection) -> bool:
         """Return whether all indexes and the validator were once there; nobody needs to look at them again."""
@@ -64,7 +72,9 @@ class Ownership:
     def made_indexes(self, name: str) -> Names[str]:
         """Return the names of the collection's indexes that we made, or that came with a collection we took over."""
         if name in self.recognised or name in self.adopted:
-            return [index.name for one in self.declared if one.name == name for index in one.indexes]
+            return [
+                index.name for collection in self.declared if collection.name == name for index in collection.indexes
+            ]
         made: list[str] = self.records.get(name, {}).get("indexes", [])
         return made
 
@@ -91,7 +101,7 @@ class Ownership:
     def _replace(self, records: Sequence[Document]) -> None:
         changed = [record for record in records if self.records.get(record["_id"]) != record]
         if changed:
-            _stored(self.db).bulk_write([ReplaceOne({"_id": one["_id"]}, one, upsert=True) for one in changed])
+            _stored(self.db).bulk_write([ReplaceOne({"_id": record["_id"]}, record, upsert=True) for record in changed])
         self.records.update({record["_id"]: record for record in changed})
 
 
@@ -101,7 +111,7 @@ def read_ownership(db: Db, collections: Iterable[Collection], adopt: Iterable[st
     Raises: `Invalid` if a name to adopt is not declared; `Conflict` while a backup is being restored.
     """
     declared, adopted = list(collections), frozenset(adopt)
-    names = {one.name for one in declared}
+    names = {collection.name for collection in declared}
     if unknown := sorted(adopted - names):
         raise Invalid(f"adopt: {', '.join(unknown)} is not a collection that is prepared here", field="adopt")
     # Before the records: each collection that another process creates meanwhile was recorded before it was created.
@@ -113,22 +123,28 @@ def read_ownership(db: Db, collections: Iterable[Collection], adopt: Iterable[st
         raise Conflict(
             f"the database {db.name} is being restored from a backup; if `squinney restore` was ended, run it again"
         )
-    existing = [one for one in declared if one.name in options and one.name not in adopted]
-    unrecorded = [one for one in existing if not _is_recorded(db, one, records)]
+    existing = [collection for collection in declared if collection.name in options and collection.name not in adopted]
+    unrecorded = [collection for collection in existing if not _is_recorded(db, collection, records)]
     owned = Ownership(db, declared, options, records, adopted=adopted & options.keys())
-    recognised = _recognised(db, owned, [one for one in unrecorded if infos[one.name]["type"] == "collection"])
-    foreign = dict.fromkeys(one.name for one in unrecorded if one.name not in recognised)
+    recognised = _recognised(
+        db, owned, [collection for collection in unrecorded if infos[collection.name]["type"] == "collection"]
+    )
+    foreign = dict.fromkeys(collection.name for collection in unrecorded if collection.name not in recognised)
     return replace(owned, recognised=recognised, foreign=list(foreign))
 
 
 def former(db: Db, collections: Iterable[Collection]) -> Ownership | None:
     """Return what an older version made, declared under the former names; None without such collections."""
     declared, existing = list(collections), set(db.list_collection_names())
-    old = [_as_it_was(one) if one.formerly in existing else one for one in declared]
+    old = [_as_it_was(collection) if collection.formerly in existing else collection for collection in declared]
     if old == declared:
         return None
     owned = read_ownership(db, old)
-    ours = [one for one in old if one.name == one.formerly and one.name not in owned.foreign]
+    ours = [
+        collection
+        for collection in old
+        if collection.name == collection.formerly and collection.name not in owned.foreign
+    ]
     return replace(owned, declared=ours) if ours else None
 
 
@@ -146,7 +162,7 @@ def require_ours(db: Db, collections: Iterable[Collection], adopt: Iterable[str]
     """
     declared = list(collections)
     if old := former(db, declared):
-        names = ", ".join(one.name for one in old.declared)
+        names = ", ".join(collection.name for collection in old.declared)
         raise FormerNames(
             f"an older version made collections of the database {db.name} under other names: {names}; "
             "end its processes, then run `squinney migrate`, which renames them"
@@ -197,13 +213,17 @@ def _recognised(db: Db, owned: Ownership, unrecorded: Sequence[Collection]) -> N
     Where nothing is declared, the collection is recognised by the others, if most of the declared ones are there.
     """
     missing = _missing(db, unrecorded)
-    marks = {one.name: _marks(one) for one in unrecorded}
+    marks = {collection.name: _marks(collection) for collection in unrecorded}
     alike = {name for name, own in marks.items() if own and 3 * len(own - missing[name]) >= 2 * len(own)}
-    evidence = sum(len(_distinctive(one) - missing[one.name]) for one in unrecorded if one.name in alike)
+    evidence = sum(
+        len(_distinctive(collection) - missing[collection.name])
+        for collection in unrecorded
+        if collection.name in alike
+    )
     if evidence < MIN_MATCHES and not (alike and _recognised_before(db)):
         return ()
-    marked = [one for one in owned.declared if _marks(one)]
-    known = [one for one in marked if one.name in alike or one.name in owned.records]
+    marked = [collection for collection in owned.declared if _marks(collection)]
+    known = [collection for collection in marked if collection.name in alike or collection.name in owned.records]
     # guard: a few collections of ours make no others ours
     most_are_there = 2 * len(known) >= len(marked)
     return alike | ({name for name, own in marks.items() if not own} if most_are_there else set())
@@ -211,7 +231,7 @@ def _recognised(db: Db, owned: Ownership, unrecorded: Sequence[Collection]) -> N
 
 def _missing(db: Db, collections: Sequence[Collection]) -> dict[str, set[str]]:
     """Return the marks that each stored collection does not have."""
-    missing: dict[str, set[str]] = {one.name: set() for one in collections}
+    missing: dict[str, set[str]] = {collection.name: set() for collection in collections}
     for drift in check(db, collections):
         missing[drift.collection].add("validator" if drift.kind == "different-validator" else drift.what)
     return missing

@@ -69,8 +69,8 @@ class _PinnedCollection(Collection[Document]):
     def find_one_and_delete(self, *args: Any, **kwargs: Any) -> Any:
         return self._decoded(self._lenient.find_one_and_delete(*args, **kwargs))
 
-    def _decoded(self, found: RawBSONDocument | None) -> Document | None:
-        return None if found is None else bson.decode(found.raw, self.codec_options)
+    def _decoded(self, reply: RawBSONDocument | None) -> Document | None:
+        return None if reply is None else bson.decode(reply.raw, self.codec_options)
 
 
 class _Pinned(Database[Document]):
@@ -89,9 +89,9 @@ class _Pinned(Database[Document]):
         self._collections: dict[str, Collection[Document]] = {}
 
     def __getitem__(self, name: str) -> Collection[Document]:
-        if (found := self._collections.get(name)) is None:
-            found = self._collections[name] = _PinnedCollection(self, name)
-        return found
+        if (collection := self._collections.get(name)) is None:
+            collection = self._collections[name] = _PinnedCollection(self, name)
+        return collection
 
 
 def pinned(db: Db, codec: CodecOptions[Document] = CODEC) -> Db:

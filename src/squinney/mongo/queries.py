@@ -110,9 +110,9 @@ def _explain(db: Db, command: Document) -> Document:
 def stages(plan: Any) -> set[str]:
     """Return the names of all stages of an explained plan, on every shard."""
     if isinstance(plan, dict):
-        found = {plan["stage"]} if isinstance(plan.get("stage"), str) else set()
+        names = {plan["stage"]} if isinstance(plan.get("stage"), str) else set()
         relevant = (value for name, value in plan.items() if name != "rejectedPlans")
-        return found.union(*(stages(value) for value in relevant))
+        return names.union(*(stages(value) for value in relevant))
     if isinstance(plan, list):
         return set().union(*(stages(value) for value in plan))
     return set()

@@ -25,7 +25,7 @@ def rename_former(db: Db, collections: Iterable[Collection]) -> dict[str, str]:
     Raises: `Conflict` if a collection of the present name exists too, unless it is ours and empty; those before it are
     renamed.
     """
-    declared = {one.formerly: one for one in collections if one.formerly}
+    declared = {collection.formerly: collection for collection in collections if collection.formerly}
     if (owned := former(db, declared.values())) is None:
         return {}
     owned.record_intent()  # else a crash could leave too little to recognise the rest
@@ -46,8 +46,8 @@ def rename_former(db: Db, collections: Iterable[Collection]) -> dict[str, str]:
 
 
 def _rename_within(holder: Stored[Any], field: str, renamed: Iterable[Collection]) -> None:
-    for one in renamed:
-        holder.update_many({field: one.formerly}, {"$set": {field: one.name}})
+    for collection in renamed:
+        holder.update_many({field: collection.formerly}, {"$set": {field: collection.name}})
 
 
 def _parts(db: Db, collection: Collection) -> Iterator[Stored[Any]]:
@@ -55,12 +55,12 @@ def _parts(db: Db, collection: Collection) -> Iterator[Stored[Any]]:
     if not collection.indexes:
         return
     inside = {"name": {"$gt": f"{collection.name}.", "$lt": f"{collection.name}/"}}
-    found = [db[name] for name in db.list_collection_names(filter=inside)]
+    alike = [db[name] for name in db.list_collection_names(filter=inside)]
     if collection.parts_in:
         pattern = re.compile(re.escape(db.name) + collection.parts_in)
         others = [db.client[name] for name in db.client.list_database_names() if pattern.fullmatch(name)]
-        found += [pinned(other)[collection.name] for other in others]
-    for part in found:
+        alike += [pinned(other)[collection.name] for other in others]
+    for part in alike:
         declared = Collection(part.name, indexes=collection.indexes)
         if not any(drift.kind != "extra-index" for drift in check(part.database, [declared])):
             yield part

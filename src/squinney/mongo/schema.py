@@ -60,7 +60,9 @@ def create_missing(db: Db, collections: Iterable[Collection], *, adopt: Iterable
     """
     owned = require_ours(db, collections, adopt)
     owned.record_intent()
-    unfinished = [one for one in owned.declared if not owned.exists(one) or not owned.is_prepared(one)]
+    unfinished = [
+        collection for collection in owned.declared if not owned.exists(collection) or not owned.is_prepared(collection)
+    ]
     _apply(replace(owned, declared=unfinished))
 
 

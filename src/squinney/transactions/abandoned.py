@@ -70,7 +70,7 @@ def _abandoned(admin: Db) -> Iterator[Any]:
     idle = list(admin.aggregate(_IDLE))
     if not idle:
         return
-    live = {found["connectionId"] for found in admin.aggregate(_CONNECTIONS)}
+    live = {connection["connectionId"] for connection in admin.aggregate(_CONNECTIONS)}
     for session in idle:
         too_old = session["transaction"]["timeOpenMicros"] > MAX_OPEN_SECONDS * 1e6
         # guard: a transaction that outlives any run is abandoned, though its connection is open

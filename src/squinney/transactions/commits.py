@@ -103,9 +103,9 @@ def _send(db: Db, runs: Sequence[Run], session: ClientSession) -> None:
 def _send_batched(db: Db, runs: Sequence[Run], session: ClientSession) -> None:
     """Send the writes of all runs, one command for each collection and kind of write."""
     # guard: runs of a group have one order in every collection
-    by_name = sorted(((step, write, run) for run in runs for step, write in run.writes), key=lambda one: one[0].name)
-    for _, sent in groupby(by_name, key=lambda one: (one[0].name, one[0].verb)):
-        batch = list(sent)
+    by_name = sorted(((step, write, run) for run in runs for step, write in run.writes), key=lambda sent: sent[0].name)
+    for _, same in groupby(by_name, key=lambda sent: (sent[0].name, sent[0].verb)):
+        batch = list(same)
         # As an upsert, a write whose guard does not match collides with the document's own id, does not pass the
         # validator, or is listed as inserted. So the reply names it; in each case the transaction is aborted.
         # guard: a run that does not match leaves its group

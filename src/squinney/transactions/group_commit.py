@@ -91,13 +91,13 @@ class Group:
         soon = time.monotonic() + MIN_SECONDS
         # guard: a run of a refused group is retried alone
         # guard: a run with little time left goes alone
-        if any(one.alone or one.ends_at < soon for one in (self.runs[0], run)):
+        if any(member.alone or member.ends_at < soon for member in (self.runs[0], run)):
             return False
         together = [*self.runs, run]
         # guard: a group has a limit of writes
-        fits = sum(len(one.writes) for one in together) <= MAX_WRITES
+        fits = sum(len(member.writes) for member in together) <= MAX_WRITES
         # guard: a group has a limit of bytes
-        return fits and sum(one.size for one in together) <= MAX_BYTES
+        return fits and sum(member.size for member in together) <= MAX_BYTES
 
 
 Send = Callable[[Sequence[Run], ClientSession], None]

@@ -34,13 +34,13 @@ def first_refusal(db: Db, steps: Iterable[Step], key: KeyRecord | None = None) -
 def refusal_in(db: Db, step: Step, session: ClientSession) -> SquinneyError | None:
     """Return the error of a step that is refused now, as the session's transaction sees its document."""
     # guard: a document with any date can be refused
-    found = db[step.name].with_options(ANY_DATE)
+    collection = db[step.name].with_options(ANY_DATE)
     if step.insert is not None:
-        taken = found.find_one(step.document_filter, {"_id": 1}, session=session)
+        taken = collection.find_one(step.document_filter, {"_id": 1}, session=session)
         return step.duplicate(None) if taken else None
-    if step.guard and (failing := found.find_one({**step.document_filter, "$nor": [step.guard]}, session=session)):
+    if step.guard and (failing := collection.find_one({**step.document_filter, "$nor": [step.guard]}, session=session)):
         return step.refusal(failing)
-    exists = found.find_one(step.document_filter, {"_id": 1}, session=session)
+    exists = collection.find_one(step.document_filter, {"_id": 1}, session=session)
     return None if exists else step.refusal(None)
 
 
@@ -52,10 +52,10 @@ def duplicate_of(db: Db, step: Step, report: Mapping[str, Any]) -> SquinneyError
 
     def look(session: ClientSession) -> SquinneyError | None:
         same = {path: {"$in" if isinstance(part, list) else "$eq": part} for path, part in value.items()}
-        found = db[step.name].with_options(ANY_DATE)
-        if found.find_one(same, {"_id": 1}, session=session) is None:
+        collection = db[step.name].with_options(ANY_DATE)
+        if collection.find_one(same, {"_id": 1}, session=session) is None:
             return None
-        own = found.find_one(step.document_filter, session=session) if step.insert is None else None
+        own = collection.find_one(step.document_filter, session=session) if step.insert is None else None
         return step.duplicate(own)
 
     # guard: a duplicate is decided in a transaction

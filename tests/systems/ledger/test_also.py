@@ -63,7 +63,7 @@ REFUSED = [
     ([paying(7), Step("invoices", 8, insert={"paid": False})], AlreadyExists),
     ([paying(7), Step("invoices", 9, delete=True, refused=AlreadyPaid)], AlreadyPaid),
     ([Step("invoices", 7, delete=True), Step("invoices", 9, delete=True, refused=AlreadyPaid)], AlreadyPaid),
-    ([Step("invoices", one, update={"$set": {"a": 1}}) for one in (7, 9, 8)], Conflict),
+    ([Step("invoices", number, update={"$set": {"a": 1}}) for number in (7, 9, 8)], Conflict),
 ]
 
 

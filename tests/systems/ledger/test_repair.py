@@ -54,9 +54,9 @@ def test_a_sound_ledger_has_no_problems(ledger_db: Db, two: Any) -> None:
 
 def test_a_wrong_balance_follows_the_entries(ledger_db: Db, two: Any) -> None:
     spoil(ledger_db, "ledger.accounts", {"_id": two[0]}, {"$set": {"balance": 999}})
-    found = list(find_problems(ledger_db))
-    assert [(problem.code, problem.repairable) for problem in found] == [("wrong-balance", True)]
-    assert found[0].documents == {"ledger.accounts": two[0]}
+    problems = list(find_problems(ledger_db))
+    assert [(problem.code, problem.repairable) for problem in problems] == [("wrong-balance", True)]
+    assert problems[0].documents == {"ledger.accounts": two[0]}
     assert repair(ledger_db) == {"balances set": 1}
     assert codes(ledger_db) == []
     assert Accounts(ledger_db).get(two[0])["balance"] == 800
@@ -71,8 +71,8 @@ def test_a_negative_balance_is_reported(ledger_db: Db, two: Any) -> None:
 
 def test_a_negative_sum_of_entries_is_left_to_a_person(ledger_db: Db, two: Any) -> None:
     ledger_db["ledger.entries"].update_one({"account_id": two[0], "amount": -200}, {"$set": {"amount": -2_000}})
-    found = {problem.code: problem.repairable for problem in find_problems(ledger_db)}
-    assert found == {"wrong-balance": False, "unbalanced-transfer": False}
+    repairable = {problem.code: problem.repairable for problem in find_problems(ledger_db)}
+    assert repairable == {"wrong-balance": False, "unbalanced-transfer": False}
     assert not repair(ledger_db)
     assert Accounts(ledger_db).get(two[0])["balance"] == 800
 
@@ -86,8 +86,8 @@ def test_a_negative_opening_is_left_to_a_person(ledger_db: Db, two: Any) -> None
 
 def test_an_account_closed_with_money_is_reported(ledger_db: Db, two: Any) -> None:
     ledger_db["ledger.accounts"].update_one({"_id": two[0]}, {"$set": {"closed_at": datetime.now(UTC)}})
-    found = list(find_problems(ledger_db))
-    assert [(problem.code, problem.repairable) for problem in found] == [("closed-with-money", False)]
+    problems = list(find_problems(ledger_db))
+    assert [(problem.code, problem.repairable) for problem in problems] == [("closed-with-money", False)]
 
 
 def test_a_transfer_with_one_line_is_reported(ledger_db: Db, two: Any) -> None:
@@ -97,9 +97,9 @@ def test_a_transfer_with_one_line_is_reported(ledger_db: Db, two: Any) -> None:
 
 def test_a_missing_account_is_reported(ledger_db: Db, two: Any) -> None:
     ledger_db["ledger.accounts"].delete_one({"_id": two[0]})
-    found = list(find_problems(ledger_db))
-    assert [(problem.code, problem.repairable) for problem in found] == [("missing-account", False)]
-    assert found[0].documents == {"ledger.accounts": two[0]}
+    problems = list(find_problems(ledger_db))
+    assert [(problem.code, problem.repairable) for problem in problems] == [("missing-account", False)]
+    assert problems[0].documents == {"ledger.accounts": two[0]}
     assert not repair(ledger_db)
 
 
@@ -127,10 +127,10 @@ def test_parts_are_consistent_and_cover_everything(ledger_db: Db, mongod: Embedd
     ledger_db["ledger.accounts"].update_many({"_id": {"$in": ids[1:4]}}, {"$inc": {"balance": 1}})
     lost = ledger_db["ledger.entries"].find_one_and_delete({"account_id": ids[1], "amount": -10})
     ledger_db["ledger.accounts"].delete_one({"_id": ids[5]})
-    found = sorted(
+    problems = sorted(
         (problem.code, *problem.documents.values(), problem.repairable) for problem in find_problems(ledger_db)
     )
-    assert found == [
+    assert problems == [
         ("missing-account", ids[5], False),
         ("unbalanced-transfer", lost["transfer_id"], False),
         ("wrong-balance", ids[1], False),
@@ -171,11 +171,11 @@ def test_repair_during_transfers_changes_nothing(ledger_db: Db) -> None:
     seen: list[Any] = []
     with ThreadPoolExecutor(4) as pool:
         work = [pool.submit(to_and_fro, number) for number in range(4)]
-        while not all(one.done() for one in work):
+        while not all(future.done() for future in work):
             seen += [str(problem) for problem in find_problems(ledger_db)]
             assert repair(ledger_db)["balances set"] == 0
-        for one in work:
-            one.result()
+        for future in work:
+            future.result()
     assert seen == []
     assert accounts.total("EUR") == 4_000
     assert codes(ledger_db) == []

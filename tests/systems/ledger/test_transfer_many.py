@@ -49,9 +49,9 @@ def made(ids: list[str], moves: list[Any]) -> list[NewTransfer]:
 
 def one_by_one(accounts: Accounts, transfers: list[NewTransfer]) -> list[TransferOutcome]:
     outcomes: list[TransferOutcome] = []
-    for one in transfers:
+    for transfer in transfers:
         try:
-            done = accounts.transfer(one["src"], one["dst"], one["amount"], memo=one["memo"])
+            done = accounts.transfer(transfer["src"], transfer["dst"], transfer["amount"], memo=transfer["memo"])
             outcomes.append({"transfer": done})
         except SquinneyError as error:
             outcomes.append({"refused": {"code": error.code, "message": error.message, "details": error.details}})
@@ -200,14 +200,14 @@ def test_two_batches_that_decide_from_each_others_accounts_have_an_order(ledger_
     """Each would lift the other's refusal: no order of them refuses both."""
     accounts = Accounts(ledger_db)
     ids = [accounts.open("EUR", opening)["_id"] for opening in (0, 0, 10, 10, 0, 0)]
-    one, other = made(ids, [(0, 4, 10, ""), (2, 1, 10, "")]), made(ids, [(1, 5, 10, ""), (3, 0, 10, "")])
+    first, second = made(ids, [(0, 4, 10, ""), (2, 1, 10, "")]), made(ids, [(1, 5, 10, ""), (3, 0, 10, "")])
     refused = []
 
     def decide(accounts: Accounts, transfers: list[NewTransfer]) -> None:
         refused.append("refused" in accounts.transfer_many(transfers)[0])
 
-    with meanwhile(mongod, ledger_db, lambda: decide(accounts, other), "update", "ledger.accounts") as db:
-        decide(Accounts(db), one)
+    with meanwhile(mongod, ledger_db, lambda: decide(accounts, second), "update", "ledger.accounts") as db:
+        decide(Accounts(db), first)
     assert refused == [True, False]
 
 

@@ -179,7 +179,7 @@ def test_two_processes_that_begin_a_ledger_agree(bank: Db, mongod: Embedded) -> 
 
 def test_a_job_finishes_what_was_decided(bank: Db, ledger: Accounts, two: list[str], decided: str) -> None:
     assert [problem.code for problem in find_problems(bank)] == ["stuck-run"]
-    assert [(one["held"], one["verb"]) for one in stuck_runs(bank)[0]["documents"]] == [
+    assert [(document["held"], document["verb"]) for document in stuck_runs(bank)[0]["documents"]] == [
         (True, "update"),
         (True, "update"),
         (True, "insert"),
@@ -211,7 +211,7 @@ def rejected(bank: Db, decided: str) -> Iterator[str]:
 
 
 def test_an_operator_finishes_a_stuck_run(bank: Db, ledger: Accounts, two: list[str], rejected: str) -> None:
-    assert [one["held"] for one in stuck_runs(bank)[0]["documents"]] == [False, True, False, False]
+    assert [document["held"] for document in stuck_runs(bank)[0]["documents"]] == [False, True, False, False]
     finish_stuck(bank, rejected)
     assert balances(ledger, two) == [70, 130]
     assert (stuck_runs(bank), list(find_problems(bank))) == ([], [])

@@ -42,7 +42,9 @@ def expire(db: Db, kind: str = "move") -> None:
 def leftovers(db: Db) -> list[Any]:
     """Return the documents that a run holds, and the records of runs that are not settled."""
     held = [{field: {"$exists": True}} for field in PROTOCOL_FIELDS]
-    found = [
-        one for name in ("jars", "notes", "ledger.accounts", "ledger.entries") for one in db[name].find({"$or": held})
+    documents = [
+        document
+        for name in ("jars", "notes", "ledger.accounts", "ledger.entries")
+        for document in db[name].find({"$or": held})
     ]
-    return [*found, *db[NAME].find({"due_at": {"$exists": True}})]
+    return [*documents, *db[NAME].find({"due_at": {"$exists": True}})]

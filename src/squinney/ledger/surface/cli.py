@@ -78,7 +78,9 @@ def transfer_many(
             outcomes = _accounts(systems).transfer_many(wanted, key=key)
         except Invalid as error:
             raise _with_line(error, file, lines) from error
-    refused = [(line, one["refused"]) for line, one in zip(lines, outcomes, strict=True) if "refused" in one]
+    refused = [
+        (line, outcome["refused"]) for line, outcome in zip(lines, outcomes, strict=True) if "refused" in outcome
+    ]
     for line, why in refused:
         errors.print(f"line {line}: {why['message']} ({why['code']})", highlight=False, soft_wrap=True)
     print_result(outcomes, f"{len(outcomes) - len(refused)} made, {len(refused)} refused", as_json)
@@ -108,18 +110,18 @@ def _transfer_of(row: dict[Any, Any]) -> NewTransfer:
 
 def _with_line(error: Invalid, file: Path, lines: list[int]) -> Invalid:
     """Return an error about the transfer of a number as one about its line."""
-    if not (found := re.match(r"transfers\[([0-9]+)\]\.?", error.message)):
+    if not (prefix := re.match(r"transfers\[([0-9]+)\]\.?", error.message)):
         return error
-    where = f"{file}, line {lines[int(found[1])]}"
-    return Invalid(f"{where}: {error.message[found.end() :].strip()}", **error.details)
+    where = f"{file}, line {lines[int(prefix[1])]}"
+    return Invalid(f"{where}: {error.message[prefix.end() :].strip()}", **error.details)
 
 
 @app.command("show")
 def show_account(context: typer.Context, account: str, as_json: Json = False) -> None:
     """Show an account."""
     with open_systems(context) as systems:
-        found = _accounts(systems).get(account)
-    print_result(found, _describe(found), as_json)
+        shown = _accounts(systems).get(account)
+    print_result(shown, _describe(shown), as_json)
 
 
 @app.command()
@@ -197,8 +199,9 @@ def stuck(
 
 def _describe_run(run: Document) -> str:
     heading = f"{run['_id']}  {run['kind']}  {run['state']}  {run['at']:%Y-%m-%d %H:%M:%S}"
-    documents = (
-        f"  {one['verb']} {one['collection']} {one['id']} {one['update'] or ''} {'waiting' if one['held'] else 'done'}"
-        for one in run["documents"]
-    )
-    return "\n".join([heading, *documents])
+    return "\n".join([heading, *map(_describe_document, run["documents"])])
+
+
+def _describe_document(document: Document) -> str:
+    change = f"{document['verb']} {document['collection']} {document['id']} {document['update'] or ''}"
+    return f"  {change} {'waiting' if document['held'] else 'done'}"

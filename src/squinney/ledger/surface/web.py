@@ -89,7 +89,10 @@ def _totals(request: Request, ledger: Accounts, shown: list[Account]) -> list[tu
     currencies = sorted({account["currency"] for account in shown})
     if is_admin(request):
         return [(currency, ledger.total(currency)) for currency in currencies]
-    return [(one, sum(account["balance"] for account in shown if account["currency"] == one)) for one in currencies]
+    return [
+        (currency, sum(account["balance"] for account in shown if account["currency"] == currency))
+        for currency in currencies
+    ]
 
 
 def _visible_account(request: Request, ledger: Accounts, account_id: str) -> Account:

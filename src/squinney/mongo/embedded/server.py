@@ -162,7 +162,7 @@ class Embedded:
 
     def _launch(self) -> None:
         data_folders.check_room(self.folder)
-        found = binary.find(self._mongod, libraries=self.folder / "lib")
+        mongod = binary.find(self._mongod, libraries=self.folder / "lib")
         self.socket = data_folders.socket_for(self.folder, self._runtime)
         fresh = self.folder / "socket.new"
         fresh.write_text(str(self.socket))
@@ -170,7 +170,7 @@ class Embedded:
         arguments = ["--bind_ip", str(self.socket), "--nounixsocket", "--replSet", SET_NAME]
         arguments += ["--wiredTigerCacheSizeGB", CACHE_GIGABYTES, "--oplogSize", OPLOG_MEGABYTES]
         try:
-            process.start(found, self.folder, [*arguments, *self._arguments])
+            process.start(mongod, self.folder, [*arguments, *self._arguments])
         except NoServer:
             self._remove_socket()
             raise

@@ -37,10 +37,10 @@ class Decidable:
             self._suitable.add(name)
 
     def _unsuitable(self, name: str) -> str:
-        found = next(iter(self._db.list_collections(filter={"name": name})), None)
-        if found is None:
+        info = next(iter(self._db.list_collections(filter={"name": name})), None)
+        if info is None:
             return ""
-        options = found.get("options", {})
+        options = info.get("options", {})
         if option := next((option for option in UNSUITABLE_OPTIONS if option in options), ""):
             return f"the option {option}"
         unique = (index for index, keys in self._db[name].index_information().items() if keys.get("unique"))

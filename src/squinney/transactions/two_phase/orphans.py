@@ -57,10 +57,10 @@ def drop_orphans(db: Db, collections: Iterable[str]) -> Counter[str]:
     After a crash: run it again.
     """
     db = pinned(db)
-    found = list(find_orphans(db, collections))
+    problems = list(find_orphans(db, collections))
     freed = 0
     with operation(None):
-        for problem in found:
+        for problem in problems:
             (name, document_id), (_, run_id) = problem.documents.items()
             freed += settle_holder(db, name, document_id, run_id)
     return Counter({"documents freed": freed})

@@ -87,7 +87,7 @@ def close(db: Db, record: Document) -> None:
 
 
 def _changed(db: Db, where: Document, pipeline: list[Document], *, upsert: bool = False) -> Document | None:
-    found: Document | None = db[NAME].find_one_and_update(
+    record: Document | None = db[NAME].find_one_and_update(
         where, pipeline, upsert=upsert, return_document=ReturnDocument.AFTER
     )
-    return found
+    return record

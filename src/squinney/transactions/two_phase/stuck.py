@@ -42,8 +42,8 @@ def stuck_runs(db: Db) -> list[Document]:
     """Return the records of the runs that have been due for a minute, each with its `documents` as they are now."""
     db = pinned(db)
     with operation(60, reads_only=True):
-        found = list(DUE.find(db, until=server_now(db) - timedelta(seconds=STUCK_AFTER_SECONDS)))
-        return [_with_documents(db, record) for record in found]
+        due = list(DUE.find(db, until=server_now(db) - timedelta(seconds=STUCK_AFTER_SECONDS)))
+        return [_with_documents(db, record) for record in due]
 
 
 def _with_documents(db: Db, record: Document) -> Document:
@@ -140,5 +140,5 @@ def _committed(record: Document | None, run_id: str) -> Document:
 def _rejected(run_id: str, error: OperationFailure) -> Exception:
     if is_away(error):
         return error
-    reasons = [one["errmsg"] for one in (error.details or {}).get("writeErrors", ())]
+    reasons = [report["errmsg"] for report in (error.details or {}).get("writeErrors", ())]
     return Conflict(f"the server rejects a write of run {run_id}: {'; '.join(reasons) or error}")

@@ -6,7 +6,9 @@ from typing import Any
 
 from tests import foreign
 
+from squinney.ledger import Accounts
 from squinney.mongo.schema import Db
+from squinney.transactions import Step, Transactions
 
 
 def names(db: Db) -> set[str]:
@@ -32,6 +34,27 @@ def test_a_system_is_removed_after_a_confirmation(squinney: Any, db: Db) -> None
     assert db["ads.campaigns"].estimated_document_count()
     assert squinney("remove", "all", "--yes").returncode == 0
     assert foreign.state(db) == before
+
+
+def test_a_key_is_forgotten_with_what_its_operation_wrote(squinney: Any, db: Db) -> None:
+    """Or an operation repeated with it would return an account that does not exist any more."""
+    assert squinney("demo", "--systems", "ledger,commerce").returncode == 0
+    accounts = Accounts(db)
+    opened = [account["_id"] for account in accounts.all().items]
+    ada, bob = opened[:2]
+    accounts.transfer_many([{"src": ada, "dst": bob, "amount": 1}], key="many")
+    runner = Transactions(db)
+    runner.run("transfer", [Step("my.invoices", 7, insert={"paid": True})], key="mine", arguments={})
+    runner.run("vip", [Step("ledger.accounts", ada, update={"$set": {"vip": True}})], key="vip", arguments={})
+    stock = set(db["squinney.keys"].distinct("_id", {"collections": "commerce.stock"}))
+    assert stock
+    assert squinney("remove", "ledger", "--yes").returncode == 0
+    left = list(db["squinney.keys"].find())
+    assert stock < {record["_id"] for record in left}
+    assert [record["kind"] for record in left if record["_id"] not in stock] == ["transfer"]
+    assert squinney("demo", "--systems", "ledger,commerce").returncode == 0
+    assert len(Accounts(db).all().items) == len(opened)
+    assert squinney("doctor", "--systems", "ledger,commerce").returncode == 0
 
 
 def test_what_is_of_somebody_else_stays(squinney: Any, db: Db) -> None:

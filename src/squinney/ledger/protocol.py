@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pymongo.client_session import ClientSession
 
 from squinney.errors import Conflict
-from squinney.ledger.documents import PROTOCOL
+from squinney.ledger.documents import ACCOUNTS, PROTOCOL
 from squinney.mongo.schema import Db
 from squinney.transactions import Key, Outcome, Plan, Step, Transactions, once
 from squinney.transactions.two_phase import TwoPhase
@@ -48,7 +48,7 @@ class Runs:
         # guard: many transfers at once need a native ledger
         if isinstance(self._runner, TwoPhase):
             raise Conflict("a two-phase ledger cannot do this: it needs one transaction", protocol=TWO_PHASE)
-        return once(self._db, kind, work, key=key, arguments=arguments)
+        return once(self._db, kind, work, key=key, arguments=arguments, own={ACCOUNTS.name, "ledger.entries"})
 
     def require_protocol(self) -> None:
         """Record the protocol of a new ledger, and refuse a ledger of the other one; only once per object.

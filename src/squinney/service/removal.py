@@ -14,6 +14,7 @@ from squinney.patterns import jobs
 from squinney.service.town.loading import PARTS
 from squinney.service.town.parts import MARKS
 from squinney.system import System
+from squinney.transactions import KEYS
 
 ADOPTED = "it was taken over, with documents of somebody else"
 FOREIGN = "Squinney did not make it"
@@ -39,30 +40,30 @@ def plan_removal(db: Db, systems: Sequence[System], *, everything: bool = False)
     """
     db = pinned(db)
     shared = CORE_COLLECTIONS if everything else []
-    declared = [*(one for system in systems for one in system.collections), *shared]
+    declared = [*(collection for system in systems for collection in system.collections), *shared]
     owned = read_ownership(db, declared)
     # guard: a collection that was taken over is not dropped
     adopted = [name for name, record in owned.records.items() if record["origin"] == "adopted"]
     stays = {**dict.fromkeys(owned.foreign, FOREIGN), **dict.fromkeys(adopted, ADOPTED)}
     # guard: a collection of somebody else is not dropped
-    ours = [(db, one.name) for one in declared if owned.exists(one) and one.name not in stays]
-    found = dict.fromkeys([*ours, *_parts(db, declared)])
-    drops = {(of, name): of[name].estimated_document_count() for of, name in found}
+    ours = [(db, made.name) for made in declared if owned.exists(made) and made.name not in stays]
+    dropped = dict.fromkeys([*ours, *_parts(db, declared)])
+    drops = {(of, name): of[name].estimated_document_count() for of, name in dropped}
     return Removal(db, systems, declared, drops, stays, everything)
 
 
 def _parts(db: Db, declared: Sequence[Collection]) -> Iterator[Named]:
     """Yield recorded collections below the declared ones, such as those of single months, also in their databases."""
-    below = re.compile("|".join(rf"{re.escape(one.name)}\..+" for one in declared))
+    below = re.compile("|".join(rf"{re.escape(whole.name)}\..+" for whole in declared))
     for name in _recorded(db):
         if below.fullmatch(name):
             yield db, name
-    for one in declared:
-        if one.parts_in:
-            pattern = re.compile(re.escape(db.name) + one.parts_in)
+    for whole in declared:
+        if whole.parts_in:
+            pattern = re.compile(re.escape(db.name) + whole.parts_in)
             for database in filter(pattern.fullmatch, db.client.list_database_names()):
                 other = pinned(db.client[database])
-                yield from ((other, name) for name in _recorded(other) if name == one.name)
+                yield from ((other, name) for name in _recorded(other) if name == whole.name)
 
 
 def _recorded(db: Db) -> list[str]:
@@ -72,7 +73,7 @@ def _recorded(db: Db) -> list[str]:
 
 
 def remove(removal: Removal) -> None:
-    """Drop the collections, and what was recorded about them and about the systems' jobs and demo data.
+    """Drop the collections, and what was recorded about them: keys, runs of the systems' jobs, loaded demo data.
 
     Atomic: each collection by itself.
     After a crash: run it again.
@@ -81,21 +82,28 @@ def remove(removal: Removal) -> None:
     for of, name in removal.drops:
         of.drop_collection(name)
         drop_record(of, name)
-    for one in removal.declared:
-        drop_record(db, one.name)
+    for collection in removal.declared:
+        drop_record(db, collection.name)
     for of in {of for of, _ in removal.drops} | {db}:
         if of[RECORDS].find_one({}, {"_id": 1}) is None:
             of.drop_collection(RECORDS)
     if not removal.everything:
-        _forget_work(db, removal.systems)
+        _forget_work(db, removal)
 
 
-def _forget_work(db: Db, systems: Sequence[System]) -> None:
-    """Forget when the systems' jobs ran, and which demo data is loaded."""
-    names = {system.name for system in systems}
+def _forget_work(db: Db, removal: Removal) -> None:
+    """Forget when the systems' jobs ran, which demo data is loaded, and the keys of operations on what is dropped."""
+    names = {system.name for system in removal.systems}
     demos = [*names, *(part.name for part in PARTS if part.system in names)]
-    work = {jobs.NAME: [job.name for system in systems for job in system.jobs], MARKS: demos}
-    owned = read_ownership(db, [one for one in CORE_COLLECTIONS if one.name in work])
-    for name, ids in work.items():
+    ran = [job.name for system in removal.systems for job in system.jobs]
+    dropped = [name for _, name in removal.drops]
+    work = {
+        jobs.NAME: {"_id": {"$in": ran}},
+        MARKS: {"_id": {"$in": demos}},
+        # guard: a key is forgotten with what its operation wrote
+        KEYS: {"collections": {"$in": dropped}},
+    }
+    owned = read_ownership(db, [collection for collection in CORE_COLLECTIONS if collection.name in work])
+    for name, forgotten in work.items():
         if name not in owned.foreign:
-            db[name].delete_many({"_id": {"$in": ids}})
+            db[name].delete_many(forgotten)

@@ -38,7 +38,8 @@ def commit_plan(db: Db, kind: str, plan: Plan, key: KeyRecord | None, tries: Tri
     run_id = ObjectId()
     # guard: the first result is given as a repeat will get it
     result = keys.as_stored(plan.result) if key else plan.result
-    recording = [keys.recording(kind, run_id, key, result)] if key else []
+    changed = [step.name for step in plan.steps]
+    recording = [keys.recording(kind, run_id, key, result, changed)] if key else []
     run = Run([*recording, *((step, step.write()) for step in plan.steps)], plan.documents)
     queue = group_commit.pending_runs_of(db)
     absent = 0

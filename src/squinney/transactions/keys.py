@@ -1,14 +1,14 @@
 """Idempotency keys: the collection `squinney.keys` has one document per key of a finished operation.
 
 ```
-squinney.keys { _id: hash of scope, kind and key, run_id, kind, fingerprint, result, at, expires_at }
+squinney.keys { _id: hash of scope, kind and key, run_id, kind, collections, fingerprint, result, at, expires_at }
 ```
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,12 +103,17 @@ def as_stored(result: Any) -> Any:
     return bson.decode(bson.encode({"result": result}, codec_options=CODEC), ANY_DATE)["result"]
 
 
-def recording(kind: str, run_id: ObjectId, key: KeyRecord, result: Any) -> tuple[Step, Document]:
+def recording(
+    kind: str, run_id: ObjectId, key: KeyRecord, result: Any, collections: Iterable[str]
+) -> tuple[Step, Document]:
     """Return the step that records a keyed operation inside its transaction, and what it sends.
+
+    The collections that it changes are recorded, so that a key is forgotten when its data is removed.
 
     It is an upsert that cannot match: a plain insert could not use the server's time, by which the record expires.
     """
     record = {"_id": key.id, "run_id": run_id, "kind": kind, "fingerprint": key.fingerprint, "result": result}
+    record["collections"] = sorted(set(collections))
     # guard: keys are kept by the server's clock
     times = {"at": "$$NOW", "expires_at": after(KEEP_KEYS_SECONDS)}
     pipeline = [{"$replaceWith": {"$mergeObjects": [{"$literal": record}, times]}}]

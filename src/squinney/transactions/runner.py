@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
@@ -83,7 +83,7 @@ def once(
     key: str | Key | None = None,
     arguments: Mapping[str, Any] = MappingProxyType({}),
     also: Sequence[Step] = (),
-    own: Container[str] = (),
+    own: Collection[str] = (),
     seconds: float = 30,
 ) -> T:
     """Run `work` as `in_transaction` does, but only once per `key`, if there is one.
@@ -113,7 +113,8 @@ def once(
             # guard: work under a key returns its result as a repeat will get it
             result = keys.as_stored(result)
             # The key was free in this transaction's snapshot, so a record that came later would be a conflict.
-            commits.send_step(db, *keys.recording(kind, ObjectId(), record, result), session)
+            changed = [*own, *(step.name for step in also)]
+            commits.send_step(db, *keys.recording(kind, ObjectId(), record, result, changed), session)
         return result
 
     return in_transaction(db, work_once, seconds=seconds)

@@ -109,6 +109,61 @@ def test_a_cart_is_hidden_from_the_next_user_of_the_browser(shop: TestClient, sy
     assert paid.headers["location"] == f"/shop/orders/{cart_id}"
 
 
+def test_a_member_finds_the_cart_in_another_browser(shop: TestClient, systems: assembly.Assembled) -> None:
+    cart_id = add(shop).cookies["squinney-cart"]
+    shop.cookies.delete("squinney-cart")
+    page = shop.get("/shop/cart").text
+    assert f'name="cart" value="{cart_id}"' in page
+    assert 'Cart <span class="count">1</span>' in page
+    assert shop.post("/shop/cart/quantity", data={"sku": SKU, "qty": "1", "cart": cart_id}).status_code == 303
+    assert add(shop, "again").status_code == 409  # there is one, and it is in this cart
+    paid = shop.post("/shop/cart/checkout", data={"key": "pay", "cart": cart_id})
+    assert paid.headers["location"] == f"/shop/orders/{cart_id}"
+    assert "nothing in your cart" in shop.get("/shop/cart").text
+
+
+def test_a_form_changes_no_cart_of_somebody_else(shop: TestClient, systems: assembly.Assembled) -> None:
+    cart_id = add(shop).cookies["squinney-cart"]
+    shop.cookies.delete("squinney-cart")
+    ada = {"_id": "ada", "login": "ada", "name": "Ada", "role": "member", "created_at": utcnow()}
+    systems.db["identity.people"].insert_one(ada)
+    become(shop, systems, "ada")
+    for act, form in (("quantity", {"sku": SKU, "qty": "0"}), ("checkout", {"key": "pay"})):
+        assert shop.post(f"/shop/cart/{act}", data={**form, "cart": cart_id}).status_code == 409
+    shop.cookies.delete("squinney")
+    shop.headers.pop("X-CSRF-Token")
+    guest = systems.services["commerce"]["carts"].new()["_id"]
+    assert "nothing in your cart" in shop.get("/shop/cart").text
+    shop.headers["X-CSRF-Token"] = csrf_of(shop)
+    assert shop.post("/shop/cart/quantity", data={"sku": SKU, "qty": "0", "cart": guest}).status_code == 409
+    assert carted(systems) == 1
+
+
+def csrf_of(shop: TestClient) -> str:
+    """Return the token of a form that is shown to this browser."""
+    return re.findall(r'name="csrf" value="([^"]+)"', shop.get("/shop/products/film-1").text)[0]
+
+
+def test_a_form_of_an_old_page_does_not_pay_for_another_cart(shop: TestClient, systems: assembly.Assembled) -> None:
+    first = add(shop).cookies["squinney-cart"]
+    shop.post("/shop/cart/checkout", data={"key": "pay", "cart": first})
+    second = shop.post("/shop/cart/items", data={"sku": "film-1", "key": "k2"}).cookies["squinney-cart"]
+    shop.cookies.delete("squinney-cart")
+    again = shop.post("/shop/cart/checkout", data={"key": "pay", "cart": first})
+    assert again.headers["location"] == f"/shop/orders/{first}"
+    assert shop.post("/shop/cart/checkout", data={"key": "pay"}).status_code == 409
+    assert systems.services["commerce"]["carts"].get(second)["status"] == "active"
+
+
+def test_an_expired_cart_says_what_became_of_its_goods(shop: TestClient, systems: assembly.Assembled) -> None:
+    systems.services["commerce"]["carts"].abandon(add(shop).cookies["squinney-cart"])
+    page = shop.get("/shop/cart").text
+    assert "did not change for 30 minutes" in page
+    assert f'href="/shop/products/{SKU}"' in page
+    assert shop.post("/shop/cart/items", data={"sku": "film-1", "key": "k2"}).status_code == 303
+    assert "did not change for" not in shop.get("/shop/cart").text
+
+
 def test_a_guests_cart_is_ordered_by_the_user_they_sign_in_as(shop: TestClient, systems: assembly.Assembled) -> None:
     cart_id = systems.services["commerce"]["carts"].new()["_id"]
     systems.services["commerce"]["carts"].add_item(cart_id, SKU)

@@ -111,6 +111,7 @@ COLLECTIONS = [
         "ledger.entries",
         formerly="entries",
         former_indexes=[Index([("account_id", 1), ("at", -1), ("_id", -1)])],
+        outdated=["account_id_1_at_-1__id_-1"],
         indexes=[Index([("account_id", 1), ("order", -1), ("_id", -1)], why="statement(), newest first")],
         shard_key={"account_id": 1, "at": 1},
         validator={

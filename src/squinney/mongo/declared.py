@@ -61,11 +61,11 @@ class Index:
 class Collection:
     """One collection. Without a `shard_key` it is unsharded, and `unsharded` gives the reason.
 
-    `formerly` is the name that it had in older databases; `squinney migrate` renames it. It is recognised by its
-    `former_indexes`, if it had others than now. `names_in` is a field of its documents that holds the name of a
-    collection, and is then changed too. `parts_in` is a pattern of what follows the database's name in the names of
-    other databases, in which parts of the collection have the same name. The `compressor` counts when the collection is
-    created; an older collection keeps its own.
+    `formerly` is the name that it had in older databases; `squinney migrate` renames it, and drops its `outdated`
+    indexes. It is recognised by its `former_indexes`, if it had others than now. `names_in` is a field of its documents
+    that holds the name of a collection, and is then changed too. `parts_in` is a pattern of what follows the database's
+    name in the names of other databases, in which parts of the collection have the same name. The `compressor` counts
+    when the collection is created; an older collection keeps its own.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Collection:
     unsharded: str = ""
     formerly: str = ""
     former_indexes: Sequence[Index] = ()
+    outdated: Sequence[str] = ()
     names_in: str = ""
     parts_in: str = ""
     validator: Mapping[str, Any] | None = None

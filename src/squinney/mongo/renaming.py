@@ -39,6 +39,7 @@ def rename_former(db: Db, collections: Iterable[Collection]) -> dict[str, str]:
             _make_way(part, new)
             # First: an unrecorded collection would be somebody else's.
             copy_record(db, old.name, part.database, new)
+            _drop_outdated(part, declared[old.name].outdated)
             part.rename(new)
             drop_record(part.database, part.name)
             renamed[part.name if part.database.name == db.name else part.full_name] = new
@@ -64,6 +65,12 @@ def _parts(db: Db, collection: Collection) -> Iterator[Stored[Any]]:
         declared = Collection(part.name, indexes=collection.indexes)
         if not any(drift.kind != "extra-index" for drift in check(part.database, [declared])):
             yield part
+
+
+def _drop_outdated(collection: Stored[Any], outdated: Iterable[str]) -> None:
+    """Drop the indexes that only the older version needed: each would cost every write, and nobody else drops it."""
+    for name in collection.index_information().keys() & {*outdated}:
+        collection.drop_index(name)
 
 
 def _make_way(collection: Stored[Any], new: str) -> None:

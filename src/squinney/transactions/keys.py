@@ -34,6 +34,7 @@ COLLECTIONS = [
     Collection(
         KEYS,
         formerly="transactions",
+        outdated=["state_1_due_at_1", "txn_1"],
         indexes=[Index([("expires_at", 1)], expire_after_seconds=0, why="deletes keys after a week")],
         shard_key={"_id": "hashed"},
     )

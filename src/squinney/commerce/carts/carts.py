@@ -94,6 +94,15 @@ class Carts:
             raise UnknownCart(f"there is no cart {cart_id}", cart_id=cart_id)
         return cast(Cart, cart)
 
+    @operation(reads_only=True)
+    def open_of(self, customer: str) -> Cart | None:
+        """Return the customer's newest active or pending cart with something in it, wherever they began it.
+
+        Raises: `Invalid`.
+        """
+        checks.identifier(customer, "customer")
+        return cast(Cart | None, queries.OPEN_CARTS_OF.find_one(self._db, customer=customer))
+
     @operation()
     def claim(self, cart_id: str, customer: str) -> Cart:
         """Assign a guest's cart to the customer who has signed in since.

@@ -26,11 +26,22 @@ class Cart(TypedDict):
     created_at: NotRequired[datetime]
 
 
+BY_STATUS = Index([("status", 1), ("last_modified", 1), ("_id", 1)], why="expire_carts(), and all() in pages")
+
 CART_COLLECTIONS = [
     Collection(
         "commerce.carts",
         formerly="carts",
-        indexes=[Index([("status", 1), ("last_modified", 1), ("_id", 1)], why="expire_carts(), and all() in pages")],
+        former_indexes=[BY_STATUS],
+        indexes=[
+            BY_STATUS,
+            # By `created_at`, so that a change of a line leaves the entry as it is; a guest's cart has none.
+            Index(
+                [("customer", 1), ("status", 1), ("created_at", -1)],
+                partial={"customer": {"$exists": True}},
+                why="open_of()",
+            ),
+        ],
         shard_key={"_id": "hashed"},
     ),
 ]

@@ -38,6 +38,19 @@ IDLE_CARTS = Query(
     routing="broadcast",
     reason="expire_carts() looks for work on every shard",
 )
+OPEN_CARTS_OF = Query(
+    "commerce.open-carts-of",
+    "commerce.carts",
+    where=lambda customer: {
+        "customer": customer,
+        "status": {"$in": ["active", "pending"]},
+        "items.0": {"$exists": True},
+    },
+    example={"customer": "u"},
+    sort=[("created_at", -1)],
+    routing="broadcast",
+    reason="carts are sharded by id, so a customer's carts are on all shards",
+)
 CARTS = Query(
     "commerce.carts",
     "commerce.carts",

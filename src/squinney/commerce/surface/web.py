@@ -23,6 +23,7 @@ from squinney.commerce import (
 )
 from squinney.commerce.carts.documents import Cart
 from squinney.commerce.catalog.search import SORTS
+from squinney.commerce.jobs import CART_SECONDS
 from squinney.commerce.orders.documents import Order
 from squinney.commerce.rules import total
 from squinney.commerce.surface import web_admin, web_pictures
@@ -75,7 +76,7 @@ PICTURE_HEADERS = {
 }
 
 CART_COOKIE = "squinney-cart"
-CART_SECONDS = 7 * 86_400
+COOKIE_SECONDS = 7 * 86_400
 OPEN_STATUSES = ("active", "pending")
 MAX_CHILDREN = 1_000
 SORT_LABELS = {
@@ -209,16 +210,29 @@ def live_stock(shop: ShopDep, sku: Annotated[list[str], Query(max_length=200)]) 
 
 
 def _open_cart(request: Request, carts: Carts) -> Cart | None:
-    """Return the visitor's cart if it is active or pending."""
+    """Return the visitor's active or pending cart: this browser's, else one that they began in another browser."""
     cart = _cart_from_cookie(request, carts)
-    return cart if cart and cart["status"] in OPEN_STATUSES else None
+    if cart and cart["status"] not in OPEN_STATUSES:
+        cart = None
+    if cart and cart["items"]:
+        return cart
+    # guard: a member finds the cart that was begun in another browser
+    return _cart_of_member(request, carts) or cart
+
+
+def _cart_of_member(request: Request, carts: Carts) -> Cart | None:
+    customer = _customer(request)
+    cart = carts.open_of(customer) if customer else None
+    if cart:
+        require_valid("cart", cart)
+    return cart
 
 
 def count_in_cart(request: Request) -> int:
     """Return how many pieces are in the visitor's open cart; 0 if it cannot be read, for pages that only show it."""
     shop = request.app.state.assembled.services["commerce"]
     try:
-        cart = _open_cart(request, shop["carts"]) if CART_COOKIE in request.cookies else None
+        cart = _open_cart(request, shop["carts"])
     # guard: a page is shown although the cart cannot be counted
     except SquinneyError:
         return 0
@@ -272,7 +286,7 @@ def _claim(request: Request, carts: Carts, cart: Cart) -> Cart:
 
 def _set_cart_cookie(request: Request, response: Response, cart_id: str) -> Response:
     secure = request.url.scheme == "https"
-    response.set_cookie(CART_COOKIE, cart_id, max_age=CART_SECONDS, httponly=True, samesite="lax", secure=secure)
+    response.set_cookie(CART_COOKIE, cart_id, max_age=COOKIE_SECONDS, httponly=True, samesite="lax", secure=secure)
     return response
 
 
@@ -289,11 +303,21 @@ def add_item(request: Request, shop: ShopDep, sku: Text, key: Text, qty: Text = 
     return _set_cart_cookie(request, RedirectResponse("/shop/cart", status_code=303), cart["_id"])
 
 
-def _cart_id(request: Request, carts: Carts) -> str:
-    """Return the id of the visitor's cart in any status, so that a repeated checkout finds its order."""
-    if cart := _cart_from_cookie(request, carts):
-        return _claim(request, carts, cart)["_id"]
-    raise CartClosed("there is no open cart")
+def _cart_id(request: Request, carts: Carts, shown: str) -> str:
+    """Return the id of the cart that the form was `shown` for, in any status, so that a repeat finds its order.
+
+    It must be this browser's or the visitor's own. A form without a cart means this browser's.
+    """
+    cart = _cart_from_cookie(request, carts)
+    if shown and (not cart or cart["_id"] != shown):
+        cart = _find_cart(carts, shown)
+        # guard: a form changes no cart of somebody else
+        if cart and (_customer(request) is None or cart.get("customer") != _customer(request)):
+            cart = None
+    if cart is None:
+        raise CartClosed("there is no open cart")
+    require_valid("cart", cart)
+    return _claim(request, carts, cart)["_id"]
 
 
 @router.get("/cart", response_class=HTMLResponse)
@@ -301,6 +325,12 @@ def show_cart(request: Request, shop: ShopDep) -> Response:
     """Show the cart with live stock, or its order if the payment was settled after the visitor's checkout."""
     cart = _cart_from_cookie(request, shop.carts)
     return _to_order(cart["_id"]) if cart and cart["status"] == "complete" else _render_cart(request, shop)
+
+
+def _expired_cart(request: Request, carts: Carts) -> Cart | None:
+    """Return this browser's cart if it has expired, to say what became of its goods."""
+    cart = _cart_from_cookie(request, carts)
+    return cart if cart and cart["status"] in ("expiring", "expired") and cart["items"] else None
 
 
 def _render_cart(request: Request, shop: Shop, *, error: SquinneyError | None = None) -> Response:
@@ -311,6 +341,8 @@ def _render_cart(request: Request, shop: Shop, *, error: SquinneyError | None = 
         request,
         "commerce/cart.html",
         cart=cart,
+        expired=None if lines else _expired_cart(request, shop.carts),
+        expires_after_minutes=CART_SECONDS // 60,
         total=total(lines),
         levels=valid_levels(shop.inventory, skus),
         pictures=shop.pictures.of(shop.catalog.get_many(skus)),
@@ -331,10 +363,10 @@ def _accounts(request: Request, cart: Cart | None) -> list[Any]:
 
 
 @router.post("/cart/quantity", response_class=HTMLResponse)
-def set_quantity(request: Request, shop: ShopDep, sku: Text, qty: Text) -> Response:
+def set_quantity(request: Request, shop: ShopDep, sku: Text, qty: Text, cart: Text = "") -> Response:
     """Set the quantity of a line; 0 removes the line."""
     try:
-        shop.carts.set_quantity(_cart_id(request, shop.carts), sku, whole_number(qty, "qty"))
+        shop.carts.set_quantity(_cart_id(request, shop.carts, cart), sku, whole_number(qty, "qty"))
     except SquinneyError as error:
         return _render_cart(request, shop, error=error)
     return RedirectResponse("/shop/cart", status_code=303)
@@ -342,24 +374,29 @@ def set_quantity(request: Request, shop: ShopDep, sku: Text, qty: Text) -> Respo
 
 @router.post("/cart/checkout", response_class=HTMLResponse)
 def check_out(
-    request: Request, systems: Annotated[Assembled, Depends(assembled)], shop: ShopDep, key: Text, card: Text = ""
+    request: Request,
+    systems: Annotated[Assembled, Depends(assembled)],
+    shop: ShopDep,
+    key: Text,
+    card: Text = "",
+    cart: Text = "",
 ) -> Response:
     """Check out the cart and show the order; with the test gateway, the visitor may choose a declined card."""
     try:
-        order = _carts_for(systems, shop.carts, card).checkout(_cart_id(request, shop.carts), key=key)
+        order = _carts_for(systems, shop.carts, card).checkout(_cart_id(request, shop.carts, cart), key=key)
     except SquinneyError as error:
         return _render_cart(request, shop, error=error)
     return _to_order(order["_id"])
 
 
 @router.post("/cart/pay", response_class=HTMLResponse, dependencies=[needs("member")])
-def pay_from_account(request: Request, shop: ShopDep, key: Text, account_id: Text) -> Response:
+def pay_from_account(request: Request, shop: ShopDep, key: Text, account_id: Text, cart: Text = "") -> Response:
     """Buy the cart with money from the visitor's own account and show the order; a form sent twice buys once."""
     payments, owner = request.app.state.order_payments, signed_in(request)["_id"]
     try:
         if payments is None:
             raise Invalid("account_id: this shop takes no money from accounts", field="account_id")
-        order = payments.pay(_cart_id(request, shop.carts), account_id, owner=owner, key=key)
+        order = payments.pay(_cart_id(request, shop.carts, cart), account_id, owner=owner, key=key)
     except SquinneyError as error:
         return _render_cart(request, shop, error=error)
     return _to_order(order["_id"])

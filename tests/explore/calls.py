@@ -19,7 +19,8 @@ from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
 from squinney.testing.async_operations import AsyncCaller
 from squinney.testing.emptying import collection_names, empty
-from squinney.testing.explorer.prepared import Act, PreparedDatabase
+from squinney.testing.explorer.operations import Act
+from squinney.testing.explorer.prepared import PreparedDatabase
 from squinney.testing.explorer.written_collections import WrittenCollections
 from squinney.testing.writes import Operation
 from tests.explore.scene import Scene

@@ -54,9 +54,9 @@ class Scene:
         """Return every pair of operations, also of one with itself."""
         return list(combinations_with_replacement(self.operations, 2))
 
-    def explore(self, explorer: Explorer, names: Sequence[str], **options: Any) -> Explored:
+    def play(self, explore: Explorer, names: Sequence[str], **options: Any) -> Explored:
         """Explore the named operations."""
-        return explorer.explore(
+        return explore(
             [Operation(self.operations[name], name) for name in names],
             self.check,
             prepare=self.prepare,

@@ -25,7 +25,7 @@ def _transfer(db: Db, state: Any) -> None:
 
 def test_repair_changes_nothing_on_a_live_ledger(own_explorer: Explorer) -> None:
     """The transfer also continues while the server reads the accounts and entries, from one to the next."""
-    own_explorer.explore(
+    own_explorer(
         [_transfer],
         between=[ledger.repair],
         prepare=_two_accounts,

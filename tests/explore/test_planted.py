@@ -39,13 +39,13 @@ def _send_without_touching(db: Any, sent: Any, writes: Any, session: Any) -> Any
     return commits.send_writes(db, sent[0].name, sent[0].verb, writes, session)
 
 
-def test_a_guard_that_is_checked_without_a_write_is_found(explorer: Explorer) -> None:
+def test_a_guard_that_is_checked_without_a_write_is_found(explore: Explorer) -> None:
     with (
         patch.object(steps, "CHECKED", NO_WRITE),
         patch.object(commits, "_send_checked", _send_without_touching),
         pytest.raises(Refuted),
     ):
-        explorer.explore(
+        explore(
             [as_operation(check_a_empty_b), as_operation(check_b_empty_a)],
             prepare=_two_jars,
             collections=[*COLLECTIONS, Collection("jars")],

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from squinney.testing import Explorer, counts
+from squinney.testing import Explorer
 from tests.explore import plans
 from tests.explore.scene import Scene
 from tests.explore.scenes import SCENES
@@ -63,43 +63,31 @@ TRIPLES = todays([triple for scene in SCENES for triple in _triples(scene)], of=
 
 @heavy
 @pytest.mark.parametrize("meeting", PAIRS, ids=_name)
-def test_two_concurrent_operations_end_as_in_a_serial_order(
-    meeting: Meeting, explorer: Explorer, pytestconfig: pytest.Config
-) -> None:
+def test_two_concurrent_operations_end_as_in_a_serial_order(meeting: Meeting, explore: Explorer) -> None:
     scene, names = meeting
-    explored = scene.explore(explorer, names, schedules=A_PAIR, seed=_seed(meeting))
-    counts.count(pytestconfig, "schedules", explored.schedules)
+    scene.play(explore, names, schedules=A_PAIR, seed=_seed(meeting))
 
 
 @heavy
 @pytest.mark.parametrize("meeting", TRIPLES, ids=_name)
-def test_three_concurrent_operations_end_as_in_a_serial_order(
-    meeting: Meeting, explorer: Explorer, pytestconfig: pytest.Config
-) -> None:
+def test_three_concurrent_operations_end_as_in_a_serial_order(meeting: Meeting, explore: Explorer) -> None:
     scene, names = meeting
-    explored = scene.explore(explorer, names, schedules=A_TRIPLE, seed=_seed(meeting))
-    counts.count(pytestconfig, "schedules", explored.schedules)
+    scene.play(explore, names, schedules=A_TRIPLE, seed=_seed(meeting))
 
 
 @pytest.mark.parametrize(("name", "names"), FOUND, ids=[f"{name}: {' | '.join(names)}" for name, names in FOUND])
-def test_a_bug_that_was_found_does_not_return(
-    name: str, names: tuple[str, ...], explorer: Explorer, pytestconfig: pytest.Config
-) -> None:
+def test_a_bug_that_was_found_does_not_return(name: str, names: tuple[str, ...], explore: Explorer) -> None:
     scene = next(scene for scene in SCENES if scene.name == name)
-    explored = scene.explore(explorer, names, schedules=A_BUG)
-    counts.count(pytestconfig, "schedules", explored.schedules)
+    scene.play(explore, names, schedules=A_BUG)
 
 
 @heavy
 @pytest.mark.parametrize("seed", range(PLANS))
-def test_concurrent_random_plans_end_as_in_a_serial_order(
-    seed: int, explorer: Explorer, pytestconfig: pytest.Config
-) -> None:
+def test_concurrent_random_plans_end_as_in_a_serial_order(seed: int, explore: Explorer) -> None:
     count = 3 if seed % 5 == 0 else 2
-    explored = explorer.explore(
+    explore(
         plans.operations(seed, count),
         prepare=plans.prepare,
         collections=plans.PLAN_COLLECTIONS,
         schedules=A_PLAN,
     )
-    counts.count(pytestconfig, "schedules", explored.schedules)

@@ -80,26 +80,26 @@ async def _fill_b(db: AsyncDb) -> None:
     await _add(db, "b", 5)
 
 
-def test_a_lost_update_is_found_and_its_schedule_replays(explorer: Explorer) -> None:
+def test_a_lost_update_is_found_and_its_schedule_replays(explore: Explorer) -> None:
     with pytest.raises(Refuted, match="no serial order of the operations gives this result") as found:
-        explorer.explore([_add_by_reading, _add_by_reading], prepare=_jars, crashes=0)
+        explore([_add_by_reading, _add_by_reading], prepare=_jars, crashes=0)
     assert found.value.schedule == "a b2 a"
     with pytest.raises(Refuted) as again:
-        explorer.explore([_add_by_reading, _add_by_reading], prepare=_jars, crashes=0, replay="a b2 a")
+        explore([_add_by_reading, _add_by_reading], prepare=_jars, crashes=0, replay="a b2 a")
     assert str(again.value) == str(found.value)
 
 
-def test_a_death_and_a_retry_after_a_lost_reply_are_found(explorer: Explorer) -> None:
+def test_a_death_and_a_retry_after_a_lost_reply_are_found(explore: Explorer) -> None:
     with pytest.raises(Refuted) as found:
-        explorer.explore([_move], _ten_beans, prepare=_jars)
+        explore([_move], _ten_beans, prepare=_jars)
     assert found.value.schedule == "a a!"
     with pytest.raises(Refuted) as found:
-        explorer.explore([_add_again], prepare=_jars)
+        explore([_add_again], prepare=_jars)
     assert found.value.schedule == "a? a2"
 
 
-def test_a_transaction_passes_in_every_schedule(explorer: Explorer) -> None:
-    explored = explorer.explore(
+def test_a_transaction_passes_in_every_schedule(explore: Explorer) -> None:
+    explored = explore(
         [_move_in_transaction, _move_in_transaction], _ten_beans, prepare=_jars, crashes=1, schedules=120
     )
     assert explored.schedules == 120
@@ -107,31 +107,31 @@ def test_a_transaction_passes_in_every_schedule(explorer: Explorer) -> None:
     assert explored.lost_replies
 
 
-def test_an_operation_may_be_beside_one_that_is_not_async(explorer: Explorer) -> None:
+def test_an_operation_may_be_beside_one_that_is_not_async(explore: Explorer) -> None:
     def add_by_reading(db: Db) -> None:
         found: Any = db["jars"].find_one({"_id": "a"})
         db["jars"].update_one({"_id": "a"}, {"$set": {"beans": found["beans"] + 1}})
 
     with pytest.raises(Refuted):
-        explorer.explore([_add_by_reading, add_by_reading], prepare=_jars, crashes=0)
+        explore([_add_by_reading, add_by_reading], prepare=_jars, crashes=0)
 
 
-def test_commands_of_tasks_are_held_one_after_the_other(explorer: Explorer) -> None:
+def test_commands_of_tasks_are_held_one_after_the_other(explore: Explorer) -> None:
     with pytest.raises(Refuted) as found:
-        explorer.explore([_move_in_tasks], _ten_beans, prepare=_jars)
+        explore([_move_in_tasks], _ten_beans, prepare=_jars)
     assert found.value.schedule == "a a!"
-    explored = explorer.explore([_move_in_tasks, _add], prepare=_jars, crashes=0)
+    explored = explore([_move_in_tasks, _add], prepare=_jars, crashes=0)
     assert explored.schedules == 3
     assert not explored.complete  # orders of the two tasks
 
 
-def test_a_task_that_nobody_awaits_belongs_to_the_operation(explorer: Explorer) -> None:
-    explored = explorer.explore([_add_later, _add], prepare=_jars, crashes=0)
+def test_a_task_that_nobody_awaits_belongs_to_the_operation(explore: Explorer) -> None:
+    explored = explore([_add_later, _add], prepare=_jars, crashes=0)
     assert explored.schedules == 2
 
 
-def test_an_operation_that_sleeps_lets_others_continue(explorer: Explorer) -> None:
-    explored = explorer.explore([Operation(_wait_for_b, alone=_add), _fill_b], prepare=_jars, crashes=0, serial=True)
+def test_an_operation_that_sleeps_lets_others_continue(explore: Explorer) -> None:
+    explored = explore([Operation(_wait_for_b, alone=_add), _fill_b], prepare=_jars, crashes=0, serial=True)
     assert explored.complete
 
 
@@ -149,15 +149,15 @@ def test_the_sweep_crashes_an_operation_between_its_tasks(sweep: Sweep) -> None:
     assert [(point.write, point.way) for point in found.value.points] == [(2, "before"), (1, "after")]
 
 
-def test_a_client_of_an_operations_own_is_refused(explorer: Explorer, mongod: Embedded) -> None:
+def test_a_client_of_an_operations_own_is_refused(explore: Explorer, mongod: Embedded) -> None:
     async def add_elsewhere(db: AsyncDb) -> None:
         async with AsyncMongoClient[Document](mongod.uri) as client:
             await _add(client[db.name])
 
     with pytest.raises(AssertionError, match="made a client of its own"):
-        explorer.explore([add_elsewhere], prepare=_jars)
+        explore([add_elsewhere], prepare=_jars)
 
 
-def test_a_coroutine_that_a_plain_function_returns_is_refused(explorer: Explorer) -> None:
+def test_a_coroutine_that_a_plain_function_returns_is_refused(explore: Explorer) -> None:
     with pytest.raises(AssertionError, match="must be an async def"):
-        explorer.explore([lambda db: _add(db)], prepare=_jars)
+        explore([lambda db: _add(db)], prepare=_jars)

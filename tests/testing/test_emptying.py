@@ -62,19 +62,19 @@ JARS = Collection("jars", indexes=[Index([("shelf", 1)], why="a shelf's jars")])
 
 
 @pytest.mark.parametrize("collections", [[], [JARS]])
-def test_an_index_of_one_exploration_does_not_stay_for_the_next(
-    explorer: Explorer, collections: list[Collection]
+def test_an_index_of_one_call_of_explore_does_not_stay_for_the_next(
+    explore: Explorer, collections: list[Collection]
 ) -> None:
     """With it no jar could be added, and what is wrong would pass."""
-    explorer.explore([_another], _is_alone, prepare=_unique_jar, collections=collections)
+    explore([_another], _is_alone, prepare=_unique_jar, collections=collections)
     with pytest.raises(AssertionError, match="check failed"):
-        explorer.explore([_another], _is_alone, prepare=_jar, collections=collections)
+        explore([_another], _is_alone, prepare=_jar, collections=collections)
 
 
-def test_an_index_that_an_operation_made_does_not_stay_for_the_next(explorer: Explorer) -> None:
-    explorer.explore([_another_unique], _is_alone, prepare=_jar, serial=False)
+def test_an_index_that_an_operation_made_does_not_stay_for_the_next(explore: Explorer) -> None:
+    explore([_another_unique], _is_alone, prepare=_jar, serial=False)
     with pytest.raises(AssertionError, match="check failed"):
-        explorer.explore([_another], _is_alone, prepare=_jar, serial=False)
+        explore([_another], _is_alone, prepare=_jar, serial=False)
 
 
 def _create_first(db: Db) -> None:
@@ -82,9 +82,9 @@ def _create_first(db: Db) -> None:
     _jar(db)
 
 
-def test_a_collection_of_one_exploration_does_not_stay_for_the_next(explorer: Explorer) -> None:
-    explorer.explore([_add_a_bean], prepare=_jar)
-    explorer.explore([_add_a_bean], prepare=_create_first)  # would fail: there is such a collection
+def test_a_collection_of_one_call_of_explore_does_not_stay_for_the_next(explore: Explorer) -> None:
+    explore([_add_a_bean], prepare=_jar)
+    explore([_add_a_bean], prepare=_create_first)  # would fail: there is such a collection
 
 
 def _add_a_bean(db: Db) -> None:

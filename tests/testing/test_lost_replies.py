@@ -112,29 +112,29 @@ def test_a_sweep_accepts_a_retry_without_a_second_effect(sweep: Callable[..., An
 
 
 @pytest.mark.parametrize("act", NAIVE)
-def test_the_explorer_refutes_a_retry_that_adds_twice(explorer: Explorer, act: Act) -> None:
+def test_the_explorer_refutes_a_retry_that_adds_twice(explore: Explorer, act: Act) -> None:
     with pytest.raises(Refuted, match="no serial order of the operations gives this result") as found:
-        explorer.explore([act], prepare=_jar)
+        explore([act], prepare=_jar)
     assert "a?" in found.value.schedule
     assert ", and its reply is lost" in str(found.value)
     with pytest.raises(Refuted) as again:
-        explorer.explore([act], prepare=_jar, replay=found.value.schedule)
+        explore([act], prepare=_jar, replay=found.value.schedule)
     assert again.value.schedule == found.value.schedule
 
 
 @pytest.mark.parametrize("act", GUARDED)
-def test_the_explorer_accepts_a_retry_without_a_second_effect(explorer: Explorer, act: Act) -> None:
-    explored = explorer.explore([act], _at_most_one_more, prepare=_jar)
+def test_the_explorer_accepts_a_retry_without_a_second_effect(explore: Explorer, act: Act) -> None:
+    explored = explore([act], _at_most_one_more, prepare=_jar)
     assert explored.complete
     assert explored.lost_replies
 
 
-def test_no_reply_is_lost_on_request(explorer: Explorer) -> None:
-    explored = explorer.explore([_add], prepare=_jar, lost_replies=0)
+def test_no_reply_is_lost_on_request(explore: Explorer) -> None:
+    explored = explore([_add], prepare=_jar, lost_replies=0)
     assert (explored.schedules, explored.lost_replies, explored.complete) == (2, 0, True)
 
 
-def test_the_operation_gets_the_error_of_the_driver_and_the_write_has_happened(explorer: Explorer) -> None:
+def test_the_operation_gets_the_error_of_the_driver_and_the_write_has_happened(explore: Explorer) -> None:
     def six(db: Db) -> None:
         assert db["jars"].find_one({"_id": "a"})["beans"] == 6  # type: ignore[index]
 
@@ -142,10 +142,10 @@ def test_the_operation_gets_the_error_of_the_driver_and_the_write_has_happened(e
         _pass_the_error_on(db)
         six(db)
 
-    explorer.explore([inc_and_look], six, prepare=_jar, serial=False, replay="a? a")
+    explore([inc_and_look], six, prepare=_jar, serial=False, replay="a? a")
 
 
-def test_an_error_that_says_that_nothing_happened_is_refuted_if_it_did(explorer: Explorer) -> None:
+def test_an_error_that_says_that_nothing_happened_is_refuted_if_it_did(explore: Explorer) -> None:
     def add_or_give_up(db: Db) -> None:
         try:
             _inc(db)
@@ -153,4 +153,4 @@ def test_an_error_that_says_that_nothing_happened_is_refuted_if_it_did(explorer:
             raise Unavailable("not added", outcome_unknown=False) from None
 
     with pytest.raises(Refuted, match="gave up: Unavailable"):
-        explorer.explore([add_or_give_up], prepare=_jar)
+        explore([add_or_give_up], prepare=_jar)

@@ -62,12 +62,12 @@ def test_a_case_may_leave_parameters_out(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found == ["db"]
 
 
-def test_a_sweep_and_an_exploration_take_a_parameter_with_a_value_for_no_state(
-    sweep: Callable[..., Any], explorer: Explorer
+def test_sweep_and_explore_take_a_parameter_with_a_value_for_no_state(
+    sweep: Callable[..., Any], explore: Explorer
 ) -> None:
     act = partial(_with_state, name="a")
     sweep(_jar, act, _its_state, ways=["after"])
-    explorer.explore([act], _its_state, prepare=_jar, crashes=0)
+    explore([act], _its_state, prepare=_jar, crashes=0)
 
 
 def _five_beans(db: Db) -> str:
@@ -83,6 +83,6 @@ def _five_or_seven(db: Db) -> None:
     assert db["jars"].find_one({"_id": "a"})["beans"] in (5, 7)  # type: ignore[index]
 
 
-def test_a_parameter_keeps_its_default_whatever_prepare_returned(sweep: Callable[..., Any], explorer: Explorer) -> None:
+def test_a_parameter_keeps_its_default_whatever_prepare_returned(sweep: Callable[..., Any], explore: Explorer) -> None:
     sweep(_five_beans, _add_beans, _five_or_seven, ways=["after"])
-    explorer.explore([_add_beans], _five_or_seven, prepare=_five_beans)
+    explore([_add_beans], _five_or_seven, prepare=_five_beans)

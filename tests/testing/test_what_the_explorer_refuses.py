@@ -1,4 +1,4 @@
-"""An exploration that cannot find anything fails, with one line that says why."""
+"""Schedules that could not show a fault are refused, with one line that says why."""
 
 from __future__ import annotations
 
@@ -102,26 +102,26 @@ def _false(db: Db) -> bool:
         ({"replay": "a3 b"}, "the schedule 'a3 b' is not possible: the operations ran as 'a b'"),
     ],
 )
-def test_what_cannot_be_explored(explorer: Explorer, given: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_explored(explore: Explorer, given: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
-        explorer.explore(**{"operations": [_add, _add], "prepare": _jar, **given})
+        explore(**{"operations": [_add, _add], "prepare": _jar, **given})
 
 
-def test_operations_that_write_nothing(explorer: Explorer) -> None:
+def test_operations_that_write_nothing(explore: Explorer) -> None:
     with pytest.raises(AssertionError, match="no operation wrote anything"):
-        explorer.explore([_look, _look], prepare=_jar)
+        explore([_look, _look], prepare=_jar)
     with pytest.raises(AssertionError, match=r"no operation wrote .*; b _refuse: Full: There is no room in the jar\.$"):
-        explorer.explore([_look, _refuse], prepare=_jar)
+        explore([_look, _refuse], prepare=_jar)
 
 
-def test_operations_that_change_nothing(explorer: Explorer) -> None:
+def test_operations_that_change_nothing(explore: Explorer) -> None:
     def misspelt(db: Db) -> None:
         db["jasr"].update_one({"_id": "a"}, {"$inc": {"beans": 1}})
 
     message = "^the operations changed no document: the writes went to jasr, which is empty$"
     with pytest.raises(AssertionError, match=message):
-        explorer.explore([misspelt, misspelt], prepare=_jar)
-    assert explorer.explore([misspelt, _add], prepare=_jar).complete
+        explore([misspelt, misspelt], prepare=_jar)
+    assert explore([misspelt, _add], prepare=_jar).complete
 
     def add_again(db: Db) -> None:
         try:
@@ -129,36 +129,36 @@ def test_operations_that_change_nothing(explorer: Explorer) -> None:
         except DuplicateKeyError:
             raise Full from None
 
-    assert explorer.explore([add_again, add_again], prepare=_jar).complete  # to refuse is an answer
+    assert explore([add_again, add_again], prepare=_jar).complete  # to refuse is an answer
 
 
-def test_an_error_of_prepare_is_told_from_one_of_an_operation(explorer: Explorer) -> None:
+def test_an_error_of_prepare_is_told_from_one_of_an_operation(explore: Explorer) -> None:
     with pytest.raises(Full) as found:
-        explorer.explore([_add], prepare=_refuse)
+        explore([_add], prepare=_refuse)
     assert found.value.__notes__ == ["while prepare ran"]
 
 
-def test_a_prepare_that_fails_spoils_no_later_exploration(explorer: Explorer) -> None:
+def test_a_prepare_that_fails_spoils_no_later_call(explore: Explorer) -> None:
     other = [Collection("lids")]
-    explorer.explore([_add], prepare=_jar)
-    explorer.explore([_add], prepare=_jar, collections=other)
+    explore([_add], prepare=_jar)
+    explore([_add], prepare=_jar, collections=other)
     with pytest.raises(Full):
-        explorer.explore([_add], prepare=_refuse)
-    explorer.explore([_add], prepare=_jar, collections=other)  # now it is the last database
-    explorer.explore([_add], _has_a_jar, prepare=_jar)
+        explore([_add], prepare=_refuse)
+    explore([_add], prepare=_jar, collections=other)  # now it is the last database
+    explore([_add], _has_a_jar, prepare=_jar)
 
 
-def test_an_operation_that_fails_in_every_order(explorer: Explorer) -> None:
+def test_an_operation_that_fails_in_every_order(explore: Explorer) -> None:
     with pytest.raises(AssertionError, match="b _misspelt failed in every order: TypeError: 'Collection' object"):
-        explorer.explore([_add, _misspelt], prepare=_jar)
-    assert explorer.explore([_add, _refuse], prepare=_jar).complete  # to refuse is an answer
+        explore([_add, _misspelt], prepare=_jar)
+    assert explore([_add, _refuse], prepare=_jar).complete  # to refuse is an answer
 
 
-def test_an_operation_that_never_ends(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operation_that_never_ends(explore: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepared, "ALONE_SECONDS", 0.3)
     with pytest.raises(AssertionError, match=r"_wait_for_ever did not end in 0\.3 seconds, although nothing else ran"):
-        explorer.explore([_add, _wait_for_ever], prepare=_jar)
-    assert explorer.explore([_add, _add], prepare=_jar).complete  # others go on undisturbed
+        explore([_add, _wait_for_ever], prepare=_jar)
+    assert explore([_add, _add], prepare=_jar).complete  # others go on undisturbed
 
 
 def _add_by_reading(db: Db, _: object = None) -> None:
@@ -177,83 +177,83 @@ def _add_twice_in_a_pool(db: Db) -> None:
         list(pool.map(partial(_add_by_reading, db), range(2)))
 
 
-def test_commands_of_an_operations_own_threads(explorer: Explorer) -> None:
+def test_commands_of_an_operations_own_threads(explore: Explorer) -> None:
     message = (
         r"a _add_in_a_thread sent find jars \(adding\) in a thread of its own, where no schedule can hold it: send"
     )
     for threads_in_turn in (False, True):  # what a thread does is not given to a pool
         with pytest.raises(AssertionError, match=message):
-            explorer.explore([_add_in_a_thread, _add], prepare=_jar, threads_in_turn=threads_in_turn)
+            explore([_add_in_a_thread, _add], prepare=_jar, threads_in_turn=threads_in_turn)
     with pytest.raises(AssertionError, match="b _add_twice_in_a_pool sent find jars"):
-        explorer.explore([_add, _add_twice_in_a_pool], prepare=_jar)
+        explore([_add, _add_twice_in_a_pool], prepare=_jar)
     with pytest.raises(AssertionError, match="b _add_in_a_thread sent find jars"):
-        explorer.explore([_add], between=[_add_in_a_thread], prepare=_jar, crashes=0)
-    assert explorer.explore([_add, _add], prepare=_jar).complete  # others go on undisturbed
+        explore([_add], between=[_add_in_a_thread], prepare=_jar, crashes=0)
+    assert explore([_add, _add], prepare=_jar).complete  # others go on undisturbed
 
 
-def test_a_thread_that_goes_on_after_its_operation(explorer: Explorer) -> None:
+def test_a_thread_that_goes_on_after_its_operation(explore: Explorer) -> None:
     def add_later(db: Db) -> None:
         _add(db)
         threading.Timer(0.05, _add_by_reading, [db]).start()
 
     with pytest.raises(AssertionError, match="a add_later sent find jars"):
-        explorer.explore([add_later], prepare=_jar, serial=False)
-    assert explorer.explore([_add, _add], prepare=_jar).complete  # others go on undisturbed
+        explore([add_later], prepare=_jar, serial=False)
+    assert explore([_add, _add], prepare=_jar).complete  # others go on undisturbed
 
 
-def test_a_client_of_an_operations_own(explorer: Explorer, mongod: Embedded) -> None:
+def test_a_client_of_an_operations_own(explore: Explorer, mongod: Embedded) -> None:
     def add_elsewhere(db: Db) -> None:
         _add(db)
         with client_for(mongod.uri) as client:
             _add(client[db.name])
 
     with pytest.raises(AssertionError, match="a add_elsewhere made a client of its own"):
-        explorer.explore([add_elsewhere], prepare=_jar)
+        explore([add_elsewhere], prepare=_jar)
 
 
-def test_a_pool_whose_work_runs_in_turn_is_never_explored_completely(explorer: Explorer) -> None:
-    explored = explorer.explore([_add_twice_in_a_pool], prepare=_jar, crashes=0, threads_in_turn=True)
+def test_a_pool_whose_work_runs_in_turn_is_never_explored_completely(explore: Explorer) -> None:
+    explored = explore([_add_twice_in_a_pool], prepare=_jar, crashes=0, threads_in_turn=True)
     assert (explored.schedules, explored.complete) == (1, False)  # the two additions may lose each other
     with pytest.raises(Refuted, match="no serial order"):
-        explorer.explore([_add_twice_in_a_pool, _add], prepare=_jar, crashes=0, threads_in_turn=True)
+        explore([_add_twice_in_a_pool, _add], prepare=_jar, crashes=0, threads_in_turn=True)
 
 
-def test_what_earlier_schedules_were_refused_does_not_change_the_next(explorer: Explorer) -> None:
+def test_what_earlier_schedules_were_refused_does_not_change_the_next(explore: Explorer) -> None:
     """A process asks a document by a read whose guard has just failed; each operation stands for another process."""
 
     def take(db: Db) -> None:
         guard = {"beans": {"$gte": 1}}
         Transactions(db).run("take", [Step("jars", "a", guard=guard, update={"$inc": {"beans": -1}}, refused=Full)])
 
-    explored = [explorer.explore([take], prepare=_jar, schedules=30) for _ in range(2)]
+    explored = [explore([take], prepare=_jar, schedules=30) for _ in range(2)]
     assert len({one.schedules for one in explored}) == 1
     assert explored[0].complete, explored
 
 
-def test_an_operation_that_polls_forever(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operation_that_polls_forever(explore: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "MAX_STEPS", 200)
     with pytest.raises(Refuted, match=r"does not end in 200 commands: a \(find jars\)"):
-        explorer.explore([_ask_for_ever], prepare=_jar, serial=False, crashes=0)
+        explore([_ask_for_ever], prepare=_jar, serial=False, crashes=0)
 
 
-def test_a_failure_after_a_schedule_is_reported_with_the_schedule(explorer: Explorer) -> None:
+def test_a_failure_after_a_schedule_is_reported_with_the_schedule(explore: Explorer) -> None:
     with pytest.raises(Refuted, match="check failed: the check returned False"):
-        explorer.explore([_add, _add], _false, prepare=_jar)
+        explore([_add, _add], _false, prepare=_jar)
     with pytest.raises(Refuted, match="settle failed: Full") as found:
-        explorer.explore([_add, _add], prepare=_jar, settle=_refuse, lost_replies=0)
+        explore([_add, _add], prepare=_jar, settle=_refuse, lost_replies=0)
     assert "!" in found.value.schedule
     with pytest.raises(Refuted, match="problems failed: Full"):
-        explorer.explore([_add, _add], prepare=_jar, problems=_refuse)
+        explore([_add, _add], prepare=_jar, problems=_refuse)
 
 
-def test_documents_that_are_alike_are_counted(explorer: Explorer) -> None:
+def test_documents_that_are_alike_are_counted(explore: Explorer) -> None:
     with pytest.raises(Refuted) as found:
-        explorer.explore([_drop_one_unless_there, _drop_one_unless_there], crashes=0)
+        explore([_drop_one_unless_there, _drop_one_unless_there], crashes=0)
     lines = [line.strip() for line in str(found.value).splitlines()]
     assert '+2 beans {"_id": "<fresh>", "colour": "red"}' in lines  # at once
     assert '+ beans {"_id": "<fresh>", "colour": "red"}' in lines  # one after the other
 
 
-def test_crashes_are_counted_once_per_schedule(explorer: Explorer) -> None:
-    explored = explorer.explore([_add, _look], prepare=_jar, schedules=6)
+def test_crashes_are_counted_once_per_schedule(explore: Explorer) -> None:
+    explored = explore([_add, _look], prepare=_jar, schedules=6)
     assert 0 < explored.crashes < explored.schedules

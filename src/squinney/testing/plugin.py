@@ -143,7 +143,7 @@ def replica_set(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSet
 
 
 @pytest.fixture(scope="session")
-def explorer(mongod: Embedded, pytestconfig: pytest.Config) -> Iterator[Explorer]:
+def shared_explorer(mongod: Embedded, pytestconfig: pytest.Config) -> Iterator[Explorer]:
     """The threads, clients and databases that `explore` uses. The run prints how many schedules ran."""
     from squinney.testing import Explorer
 
@@ -153,10 +153,10 @@ def explorer(mongod: Embedded, pytestconfig: pytest.Config) -> Iterator[Explorer
 
 
 @pytest.fixture
-def explore(explorer: Explorer, request: pytest.FixtureRequest) -> Explorer:
+def explore(shared_explorer: Explorer, request: pytest.FixtureRequest) -> Explorer:
     """`explore([a, b], check, ...)`: see `squinney.testing.Explorer.explore`."""
-    explorer.on_refuted = partial(_report, request)
-    return explorer
+    shared_explorer.on_refuted = partial(_report, request)
+    return shared_explorer
 
 
 def _report(request: pytest.FixtureRequest, error: NotCrashSafe | Refuted) -> None:

@@ -13,8 +13,8 @@ from squinney.pictures.svg import STATIC, STYLES, element
 from squinney.pictures.timeline import Bar, Row, timeline
 from squinney.testing.crash.sweep import CrashPoint, NotCrashSafe
 from squinney.testing.explorer.anomalies import DOUBLE_APPLY, LOST_WRITE
-from squinney.testing.explorer.exploration import Refuted
 from squinney.testing.explorer.recording import Recording
+from squinney.testing.explorer.results import Refuted
 
 MAX_NAME_LENGTH = 120
 WRITE_LENGTH = 0.8  # of a bar; the rest of 1 is the time until the next write

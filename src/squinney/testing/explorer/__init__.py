@@ -6,7 +6,8 @@ writes. After each schedule the state of the
 database must be one that the operations also leave when they run one after the other.
 """
 
-from squinney.testing.explorer.exploration import Explored, Operation, Refuted
 from squinney.testing.explorer.explorer import GIVES_UP, Explorer
+from squinney.testing.explorer.operations import Operation
+from squinney.testing.explorer.results import Explored, Refuted
 
 __all__ = ["GIVES_UP", "Explored", "Explorer", "Operation", "Refuted"]

@@ -1,4 +1,4 @@
-"""`Explorer`: check the arguments of an exploration and play its schedules."""
+"""`Explorer`: check the arguments of `explore`, and play the schedules that they ask for."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from squinney.mongo import schema
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Collection, Db
 from squinney.testing.async_operations import AsyncCaller
-from squinney.testing.calls import require_collections, require_function, require_functions, require_list
+from squinney.testing.calls import require_collections, require_functions, require_list
 from squinney.testing.emptying import EmptyDatabase
-from squinney.testing.explorer.actor import Actor, Arrival, as_separate_processes
+from squinney.testing.explorer.actor import Actor, Arrival
 from squinney.testing.explorer.choices import Chooser, Frontier, Steps, format_schedule, parse_schedule
-from squinney.testing.explorer.exploration import LETTERS, Exploration, Explored, NotHeld, Operation, Refuted
-from squinney.testing.explorer.prepared import Act, NeverEnds, PreparedDatabase
+from squinney.testing.explorer.judge import Demands
+from squinney.testing.explorer.operations import LETTERS, Act, Operation, operations_of
+from squinney.testing.explorer.prepared import NeverEnds, PreparedDatabase
 from squinney.testing.explorer.recording import Recording
+from squinney.testing.explorer.results import Explored, NotHeld, Refuted
+from squinney.testing.explorer.separate_processes import as_separate_processes
+from squinney.testing.explorer.trial import Disturbances, Trial
 from squinney.testing.explorer.written_collections import WrittenCollections
 from squinney.transactions import KEYS, Busy
 
@@ -29,10 +33,10 @@ GIVES_UP = (Busy, Unavailable)
 
 
 class Explorer:
-    """Threads, clients and databases for any number of explorations on one server. Close it, or use it in a `with`.
+    """Threads, clients and databases for any number of calls of `explore`. Close it, or use it in a `with`.
 
     It can be called like its method `explore`: the fixture `explore` is an `Explorer`. `count` gets the number of
-    schedules of each exploration. With `records`, a `Refuted` has a `recording`, and so has a replay.
+    schedules of each call. With `records`, a `Refuted` has a `recording`, and so has a replay.
     """
 
     def __init__(
@@ -106,7 +110,7 @@ class Explorer:
         - `later` runs when an operation waits for a dead one: what your jobs do as time passes.
         - With `stall_seconds` all operations may stop for this time once in a schedule, so that deadlines expire for
           operations that then continue.
-        - `seconds` limits the time of the exploration; `seed` decides which schedules are played first.
+        - `seconds` limits the time; `seed` decides which schedules are played first.
 
         After each schedule no operation may wait forever; `problems(db)`
         must find nothing; and `check` must pass. Unless `serial` is False, some order of the operations, one after the
@@ -126,12 +130,12 @@ class Explorer:
 
         `replay` plays only one schedule: the `schedule` of an earlier `Refuted`.
 
-        Raises: `Refuted`, with the schedule after which something is wrong; `AssertionError` if the exploration cannot
-        find anything, because no operation writes, or one always fails, never ends, or sends commands in threads or
+        Raises: `Refuted`, with the schedule after which something is wrong; `AssertionError` if the schedules cannot
+        show a fault, because no operation writes, or one always fails, never ends, or sends commands in threads or
         by a client of its own; `TypeError` and `ValueError` for unusable arguments, and if `replay` is not a schedule
         of these operations.
         """
-        all_operations = _operations(operations, between)
+        all_operations = operations_of(operations, between)
         require_functions(prepare=prepare, check=check, settle=settle, later=later, problems=problems)
         lost_replies = crashes if lost_replies is None else lost_replies
         _require_numbers(schedules, crashes, lost_replies, stall_seconds, seconds)
@@ -139,34 +143,24 @@ class Explorer:
         require_list("inside", inside, "names of collections")
         steps = parse_schedule(replay, LETTERS[: len(all_operations)])
         try:
-            exploration = Exploration(
-                operations=all_operations,
-                judged=LETTERS[: len(operations)],
-                check=check,
-                problems=problems,
-                later=later or _nothing,
-                crashes=crashes,
-                lost_replies=lost_replies,
-                stall_seconds=stall_seconds,
-                serial=serial,
-                values=values,
-                tentative=tentative,
-                gives_up=gives_up,
-                inside=inside,
-                ignored={KEYS, *ignored},
+            trial = Trial(
+                all_operations,
+                len(operations),
+                Demands(check, problems, serial, values, tentative, gives_up, ignored={KEYS, *ignored}),
+                Disturbances(crashes, lost_replies, stall_seconds, later or _nothing, inside),
                 database=self._prepared_database(collections, prepare, settle or _nothing),
                 actors=self._first_actors(len(all_operations)),
                 arrivals=self._arrivals,
             )
             with as_separate_processes(threads_in_turn=threads_in_turn):
-                exploration.learn()
+                trial.learn()
                 if self.records and steps:
-                    self.recording = exploration.record(replay)
+                    self.recording = trial.record(replay)
                 try:
-                    played = _replay(exploration, steps) if steps else _play_all(exploration, schedules, seed, seconds)
+                    played = _replay(trial, steps) if steps else _play_all(trial, schedules, seed, seconds)
                 except Refuted as refuted:
                     if self.records:
-                        refuted.recording = exploration.record(refuted.schedule)
+                        refuted.recording = trial.record(refuted.schedule)
                     self.on_refuted(refuted)
                     raise
         except (NeverEnds, NotHeld):
@@ -202,7 +196,7 @@ class Explorer:
         if self._last:
             self._last.changes()  # the collections recorded as written belong to the last database
         if kind not in self._prepared or not self._prepared[kind].is_usable(prepare, settle):
-            self._prepared.pop(kind, None)  # if `prepare` fails now, no other exploration may use what is left
+            self._prepared.pop(kind, None)  # if `prepare` fails now, no later call may use what is left
             self._databases[kind].restore()
             db, asynchronous = self._databases[kind].db, self._asynchronous
             self._prepared[kind] = PreparedDatabase(db, asynchronous, prepare, settle, self._written)
@@ -215,52 +209,29 @@ class Explorer:
         return self._actors[:count]
 
 
-def _play_all(exploration: Exploration, schedules: int, seed: int, seconds: float | None) -> Explored:
+def _play_all(trial: Trial, schedules: int, seed: int, seconds: float | None) -> Explored:
     complete = True
     until = time.monotonic() + (float("inf") if seconds is None else seconds)
     for chooser in Frontier(seed):
-        exploration.play(chooser)
-        if len(exploration.played) >= schedules or time.monotonic() > until:
+        trial.play(chooser)
+        if trial.schedules >= schedules or time.monotonic() > until:
             complete = False
             break
-    exploration.require_control()
-    exploration.require_meaningful()
-    return exploration.explored(complete=complete)
+    trial.require_meaningful()
+    return trial.explored(complete=complete)
 
 
-def _replay(exploration: Exploration, steps: Steps) -> Explored:
+def _replay(trial: Trial, steps: Steps) -> Explored:
     chooser = Chooser(steps)
-    exploration.play(chooser)
+    trial.play(chooser)
     if not chooser.followed:
         wanted, played = format_schedule(steps), format_schedule(chooser.steps)
         raise ValueError(f"the schedule {wanted!r} is not possible: the operations ran as {played!r}")
-    return exploration.explored(complete=False)
+    return trial.explored(complete=False)
 
 
 def _nothing(db: Db) -> None:
     """Settle nothing."""
-
-
-def _operations(operations: Sequence[Act | Operation], between: Sequence[Act | Operation]) -> list[Operation]:
-    """Return all operations as `Operation` objects.
-
-    Raises: `TypeError` and `ValueError`.
-    """
-    require_list("the operations", operations, "functions, as in explore([move, move], ...)")
-    require_list("between", between, "functions")
-    found = [
-        one if isinstance(one, Operation) else Operation(one, getattr(one, "__name__", ""))
-        for one in (*operations, *between)
-    ]
-    if not operations:
-        raise ValueError("explore needs at least one operation")
-    if len(found) > len(LETTERS):
-        raise ValueError(f"explore takes at most {len(LETTERS)} operations, including `between`, not {len(found)}")
-    for letter, one in zip(LETTERS, found, strict=False):
-        require_function(f"operation {letter} {one.name}".rstrip(), one.act)
-        if one.alone is not None:
-            require_function(f"alone of operation {letter} {one.name}".rstrip(), one.alone)
-    return found
 
 
 def _require_numbers(

@@ -1,10 +1,10 @@
-"""The database of an exploration: restored before each schedule, and compared with its prepared state after it."""
+"""The prepared database: restored before each schedule, and compared with its prepared state after it."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -16,11 +16,11 @@ from squinney.testing.async_operations import AsyncCaller
 from squinney.testing.calls import call, run_prepare
 from squinney.testing.emptying import collection_names, read_each
 from squinney.testing.explorer.actor import Outcome
+from squinney.testing.explorer.operations import Act
 from squinney.testing.explorer.states import Change, Changes, Documents, Masks
 from squinney.testing.explorer.written_collections import WrittenCollections
 
 __tracebackhide__ = True  # pytest shows the line of the test and the message; `--full-trace` shows every frame
-Act = Callable[..., object]
 Ran = tuple[Sequence[Outcome], Changes]  # how operations ended that ran one after the other, and what they changed
 KEPT_SECONDS = 60  # a prepared database becomes stale when its documents expire
 ALONE_SECONDS = 60
@@ -55,7 +55,7 @@ class PreparedDatabase:
     def is_usable(self, prepare: Act | None, settle: Act) -> bool:
         """Return whether the database was prepared by this function, recently, and has the same indexes since."""
         is_same = (self._prepare, self.settle) == (prepare, settle)
-        # guard: an index that an operation made does not stay for the next exploration
+        # guard: an index that an operation made does not stay for the next test
         return is_same and not self._written.redefined and time.monotonic() < self._until
 
     def changes(self) -> Changes:

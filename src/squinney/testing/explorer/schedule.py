@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from squinney.testing.explorer.actor import Actor, Arrival, Run, Status, real_sleep
+from squinney.testing.explorer.actor import Actor, Arrival, Run, Status
 from squinney.testing.explorer.choices import Chooser
 from squinney.testing.explorer.recording import Recorder
+from squinney.testing.explorer.separate_processes import real_sleep
 
 PATIENCE_SECONDS = 0.02  # after this time without a next command, the operation may be waiting for another one
 SLOW_SECONDS = 10.0  # after this time it counts as waiting, whatever the server reports

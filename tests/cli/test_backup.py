@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pymongo import MongoClient
 from tests.cli.child import children
 
 import squinney as library
@@ -50,6 +51,15 @@ def catalog(db: Db) -> dict[str, Any]:
     return {name: (options, indexes[name]) for name, options in infos.items()}
 
 
+@pytest.fixture
+def long_history(client: MongoClient[Any]) -> Iterator[None]:
+    """Let the test server keep its history for minutes, as others do, since a busy machine may stall for seconds."""
+    kept = client.admin.command("setParameter", 1, minSnapshotHistoryWindowInSeconds=600)["was"]
+    yield
+    client.admin.command("setParameter", 1, minSnapshotHistoryWindowInSeconds=kept)
+
+
+@pytest.mark.usefixtures("long_history")
 def test_the_drill_under_load(squinney: Any, ready_db: Db, tmp_path: Path) -> None:
     """What is restored is of one moment: the money is all there, every entry has its transfer, `doctor` is content."""
     db, folder, name = ready_db, tmp_path / "kept" / "monday", f"{ready_db.name}_restored"

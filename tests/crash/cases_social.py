@@ -49,6 +49,17 @@ def _people(db: Db) -> Any:
         _network(db).join(one, user=one)
 
 
+def _people_and_a_post(db: Db) -> None:
+    _people(db)
+    _network(db).post("bob", "status", {"text": "hello"}, ["*public*"])
+
+
+def _follow_and_deliver(db: Db, state: Any) -> None:
+    with suppress(Unavailable):
+        _network(db).circle("ann", "bob", "friends")
+    _work(db)
+
+
 def _post_with_comment(db: Db, readers: list[str] = READERS) -> Any:
     """Create ann with some followers and a post, and a comment by bob."""
     _people(db)
@@ -90,6 +101,8 @@ def _circle_is_whole(db: Db, state: Any) -> None:
     followers = [item["id"] for item in network.followers("bob").items]
     assert ("bob" in circled) == ("ann" in followers)
     assert network.unseen("bob") == len(followers)
+    network.deliver()
+    assert len(network.news("ann").items) == len(followers), "the follow brings the older post"
 
 
 def _is_blocked_or_not(db: Db, state: Any) -> None:
@@ -251,7 +264,7 @@ def _counted_or_not(db: Db, state: Any) -> None:
 
 CASES = [
     _case("Network.join", lambda db: None, _act("join", "Cid", user="cid"), _joined_once),
-    _case("Network.circle", _people, _act("circle", "ann", "bob", "friends"), _circle_is_whole),
+    _case("Network.circle", _people_and_a_post, _act("circle", "ann", "bob", "friends"), _circle_is_whole),
     _case("Network.uncircle", _post_with_comment, _act("uncircle", "ann", "bob", "friends"), _comment_is_whole),
     _case("Network.block", _post_with_comment, _act("block", "ann", "bob"), _is_blocked_or_not),
     _case("Network.unblock", _post_with_comment, _act("unblock", "ann", "bob"), _is_blocked_or_not),
@@ -272,6 +285,7 @@ CASES = [
         _each_reader_has_the_post_once,
         covers=["job:deliver-social-posts"],
     ),
+    _case("Network.deliver, older posts", _people_and_a_post, _follow_and_deliver, _circle_is_whole),
     _case("Network.erase", lambda db: _delivered(db, READERS[:1]), _erase, _erased_or_not),
     _case("Network.leave", lambda db: _delivered(db, READERS[:1]), _leave, _left_or_not),
     _case("Network.load", lambda db: None, _load, _loaded),

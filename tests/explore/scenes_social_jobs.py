@@ -66,13 +66,13 @@ def _on_network(name: str, *arguments: Any) -> Act:
 
 
 def _follow_again(db: Db, state: Any) -> None:
-    """End a relation and begin it again: what was written before is no news any more."""
+    """End a relation and begin it again: it brings what was written before."""
     _ticking(db).uncircle("bob", "ann", "friends")
     _ticking(db).circle("bob", "ann", "friends")
 
 
 def _every_follower_has_the_news(db: Db, state: Any) -> None:
-    """Assert that after all tasks, exactly those have the post who follow its author since before it was written."""
+    """Assert that after all tasks, exactly those have the post who follow its author, since before or after it."""
     for _ in range(3):  # tasks put further tasks
         _let_tasks_be_due(db)
         deliver_posts(db)
@@ -80,8 +80,7 @@ def _every_follower_has_the_news(db: Db, state: Any) -> None:
     assert db["squinney.tasks"].count_documents({}) == 0
     posts = {post["_id"]: post for post in db["social.posts"].find()}
     edges = db["social.edges"].find({"_id.other": "ann", "circled_at": {"$exists": True}})
-    since = {edge["_id"]["owner"]: edge["circled_at"] for edge in edges}
-    expected = {(reader, id_) for id_, post in posts.items() for reader, at in since.items() if at <= post["ts"]}
+    expected = {(edge["_id"]["owner"], id_) for edge in edges for id_ in posts}
     assert {(entry["_id"]["u"], entry["_id"]["p"]) for entry in db["social.news"].find()} == expected
 
 
@@ -111,8 +110,10 @@ def _every_follower_reads_the_news(db: Db, state: Any) -> None:
     deliver_posts(db)
     posts = list(db["social.posts"].find())
     for edge in db["social.edges"].find({"_id.other": "ann", "circled_at": {"$exists": True}}):
-        expected = {post["_id"] for post in posts if edge["circled_at"] <= post["ts"]}
-        assert {item["id"] for item in _ticking(db).news(edge["_id"]["owner"]).items} == expected
+        # A follow beside a post that is not committed yet may miss it, if its time is the earlier one.
+        expected = {post["_id"] for post in posts if edge["circled_at"] <= post["ts"] or post["_id"] == state["post"]}
+        shown = {item["id"] for item in _ticking(db).news(edge["_id"]["owner"]).items}
+        assert expected <= shown <= {post["_id"] for post in posts}
 
 
 def _post_more(db: Db, state: Any) -> None:

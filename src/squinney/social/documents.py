@@ -12,7 +12,8 @@ social.edges    { _id: {owner, other}, circles: [{name, at}], circled_at: the ow
                   blocked_at, blocked_by_at }                             each relation is stored once per side
 social.posts    { _id, by, to, circles, type, ts, detail, mentions, merged, comments: the last 3, comment_count }
 social.comments { _id, post_id, by, text, ts, mentions }
-social.news     { _id: {u: reader, t: time, p: post}, b: author }         clustered: one small document per delivery
+social.news     { _id: {u: reader, t: time, p: post}, b: author,          clustered: one small document per delivery
+                  f: when the follow began that brought this older post }
 social.notices  { _id: {u: reader, t: time, n: id}, kind, by, post, comment, text }                    clustered
 social.sweeps   { _id: sweep, after: the last entry that the sweep has checked }
 ```

@@ -175,7 +175,8 @@ class Network:
     def circle(self, me: str, other: str, circle: str, *, also: Sequence[Step] = ()) -> list[str]:
         """Put `other` into a circle of `me`, and return the circles of `me` that now contain `other`.
 
-        From then on, `me` follows `other`, and `other` sees what `me` writes to that circle.
+        From then on, `me` follows `other`, and `other` sees what `me` writes to that circle. The last 20 posts by
+        `other` that `me` may see now come into the news of `me`.
 
         Atomic: both sides of the edge, the circle's count, the notice and a task are one transaction.
         After a crash: the transaction was committed or not.
@@ -405,7 +406,8 @@ class Network:
     @operation(reads_only=True)
     def news(self, me: str, *, cursor: str | None = None, limit: int = LIMIT) -> Page[Post]:
         """Return the news of `me`, newest first: public posts by the authors whom `me` follows, and posts to circles
-        that contain `me`. Posts from before `me` followed the author, or was in the circle, are left out.
+        that contain `me`. Posts from before `me` followed the author, or was in the circle, are left out, except the
+        last 20 when `me` began to follow the author.
 
         Raises: `UnknownUser`, `Invalid`.
         """

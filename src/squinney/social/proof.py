@@ -12,7 +12,7 @@ from squinney.errors import Conflict, Forbidden, LimitReached, NotFound, Unavail
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import all_items
-from squinney.social import rules
+from squinney.social import queries, rules
 from squinney.social.documents import CIRCLES, PUBLIC
 from squinney.social.members.relations import relations
 from squinney.social.network import Network
@@ -116,7 +116,12 @@ def _wrong_news(db: Db, posts: list[Document]) -> str:
     for number in range(PEOPLE):
         me = f"p{number}"
         people = relations(pinned(db), me, {post["by"] for post in posts})
-        expected = [post["_id"] for post in newest_first if rules.is_news(me, post, people[post["by"]])]
+        brought = {entry["_id"]["p"]: entry.get("f") for entry in queries.NEWS_OF.find(db, user=me)}
+        expected = [
+            post["_id"]
+            for post in newest_first
+            if rules.is_news(me, post, people[post["by"]], brought.get(post["_id"]))
+        ]
         if _all_news(network, me) != expected:
             wrong.append(me)
     return ", ".join(wrong)

@@ -216,6 +216,20 @@ POSTS_SINCE = Query(
     routing="broadcast",
     reason="the few posts that were written while a reader began to follow their author",
 )
+OLDER_POSTS = Query(
+    "social.older-posts",
+    "social.posts",
+    # A double negation, because with `$or` the server may read the public posts of everybody to find these.
+    where=lambda author, reader, audiences, before: {
+        "by": author,
+        "ts": {"$lt": before},
+        "$nor": [{"circles": {"$nin": audiences}, "to": {"$ne": reader}}],
+    },
+    example={"author": "a", "reader": "b", "audiences": [PUBLIC], "before": _DAY},
+    sort=[("ts", -1), ("_id", -1)],
+    routing="broadcast",
+    reason="the last posts of an author, once for each new follower",
+)
 PHOTO_POSTS = Query(
     "social.photo-posts",
     "social.posts",

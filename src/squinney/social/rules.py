@@ -27,6 +27,7 @@ MAX_TEXT_LENGTH = 5_000
 MAX_COMMENT_LENGTH = 2_000
 MAX_MENTIONS = 10
 MAX_ITEMS = 100  # of a page
+MAX_OLDER_POSTS = 20  # that come into the news when somebody is followed
 MAX_PER_MINUTE = {"posts": 30, "photos": 10, "comments": 60, "circles": 120}
 PROFILE = {"about": 500, "place": 100, "link": 500}
 # The fields of each type of post: the maximum length, and whether the field is required.
@@ -116,14 +117,19 @@ def visible_audiences(author: Relation) -> list[str]:
     return [PUBLIC] if author.in_circles_since is None else [PUBLIC, CIRCLES, *author.in_circles]
 
 
-def is_news(viewer: str, post: Mapping[str, Any], author: Relation) -> bool:
+def is_news(viewer: str, post: Mapping[str, Any], author: Relation, followed_at: datetime | None = None) -> bool:
     """Return whether the post belongs in the viewer's news: the relation that brings it must be older than the post.
 
     For a public post this relation is that the viewer follows the author. For all other posts, it is that the author
-    has the viewer in one of the addressed circles.
+    has the viewer in one of the addressed circles. An older post is news if the follow that still holds brought it:
+    `followed_at` is when that follow began.
     """
     if post["by"] == viewer or not author.is_visible:
         return False
+    # guard: a follow brings older posts only while it holds
+    if is_from_present_follow(followed_at, author.follows_since):
+        # guard: older posts are shown to those who may see them now
+        return may_see(viewer, post, author)
     if PUBLIC in post["circles"]:
         since = [author.follows_since]
     elif CIRCLES in post["circles"]:
@@ -132,6 +138,11 @@ def is_news(viewer: str, post: Mapping[str, Any], author: Relation) -> bool:
         since = [author.in_circles.get(name) for name in post["circles"]]
     # guard: news contain no posts from before the current relation
     return any(at is not None and at <= post["ts"] for at in since)
+
+
+def is_from_present_follow(followed_at: datetime | None, follows_since: datetime | None) -> bool:
+    """Return whether a news entry that a follow brought is from the follow that still holds."""
+    return followed_at is not None and follows_since is not None and followed_at >= follows_since
 
 
 def audience_label(post: Mapping[str, Any]) -> str:

@@ -47,7 +47,7 @@ class TaskHandler:
             self._insert(delivery.next_chunks(self._db, [task]))
             return
         if body["do"] == "catch-up":
-            delivery.catch_up(self._db, body["pairs"], body["since"])
+            delivery.catch_up(self._db, body["pairs"], body["since"], body.get("older", ()))
             return
         steps = {"clear": self._clear, "merge": self._merge, "erase": self._erase, "disconnect": self._disconnect}
         self._put_again(task, steps[body["do"]](body))

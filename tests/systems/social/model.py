@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from squinney.social.rules import MAX_OLDER_POSTS
+
 PUBLIC, CIRCLES = "*public*", "*circles*"
 
 
@@ -29,6 +31,7 @@ class Model:
         self.names: dict[str, str] = {}
         self.circled: dict[tuple[str, str], dict[str, int]] = {}  # (owner, other): circle -> first change
         self.follows: dict[tuple[str, str], int] = {}  # (owner, other): first change of any circle
+        self.brought: dict[tuple[str, str], list[str]] = {}  # (owner, other): the older posts that the follow brought
         self.blocks: set[tuple[str, str]] = set()
         self.mutes: set[tuple[str, str]] = set()
         self.posts: list[Written] = []
@@ -47,6 +50,8 @@ class Model:
         now = self.tick()
         if not mine:
             self.follows[me, other] = now
+            seen = [post.id for post in self.posts if post.by == other and self.may_see(me, post)]
+            self.brought[me, other] = seen[-MAX_OLDER_POSTS:]
             self.sent.append((other, "circled", me, "", now))
         mine[name] = now
 
@@ -55,6 +60,7 @@ class Model:
         mine.pop(name, None)
         if not mine:
             self.follows.pop((me, other), None)
+            self.brought.pop((me, other), None)
 
     def circles_of(self, me: str) -> set[str]:
         return {name for (owner, _), names in self.circled.items() if owner == me for name in names}
@@ -81,6 +87,8 @@ class Model:
     def _is_news(self, me: str, post: Written) -> bool:
         if me == post.by or (me, post.by) in self.mutes or not self.may_see(me, post):
             return False
+        if post.id in self.brought.get((me, post.by), ()):
+            return True
         if post.circles == [PUBLIC]:
             since = [self.follows.get((me, post.by))]
         elif post.circles == [CIRCLES]:

@@ -21,6 +21,7 @@ from squinney.mongo.schema import Db
 from squinney.social import Network, find_problems
 from squinney.social.jobs import remove_outdated_entries
 from squinney.social.news import delivery
+from squinney.social.rules import MAX_OLDER_POSTS
 from squinney.testing.server_commands import watched
 
 PUBLIC = ["*public*"]
@@ -177,19 +178,81 @@ def test_a_post_in_the_millisecond_of_a_follow_reaches_the_new_follower(social_d
     assert network.news(author).items == []
 
 
-def test_a_follow_brings_no_earlier_and_no_hidden_posts(social_db: Db) -> None:
-    clock = Ticking()
-    network = Network(social_db, clock=clock)
+def test_an_import_brings_no_earlier_and_no_hidden_posts(social_db: Db) -> None:
+    network = Network(social_db, clock=Ticking())
     for member in ("ann", "bob", "cid"):
         network.join(member, user=member)
     network.circle("ann", "cid", "friends")
     network.circle("bob", "cid", "friends")
     write_status(network, "bob")
-    network.circle("ann", "bob", "work")
+    assert list(network.load([("ann", "bob")], circle="work"))
     write_status(network, "bob", ["friends"])
     write_status(network, "ann", ["friends"])
     network.deliver()
     assert social_db["social.news"].count_documents({"_id.u": {"$in": ["ann", "bob"]}}) == 0
+
+
+@pytest.mark.parametrize("merge_above", [0, 100])
+def test_a_follow_brings_the_last_posts_that_one_may_see(social_db: Db, merge_above: int) -> None:
+    """Also of an author whose posts are merged on reading."""
+    network = Network(social_db, clock=Ticking(), merge_above=merge_above, settle_seconds=0)
+    for member in ("ann", "bob", "cid"):
+        network.join(member, user=member)
+    network.circle("cid", "bob", "following")
+    network.circle("bob", "cid", "friends")
+    write_status(network, "bob")
+    network.deliver()
+    written = []
+    for number in range(MAX_OLDER_POSTS + 1):
+        written.append(write_status(network, "bob"))
+        if number % 7 == 0:
+            write_status(network, "bob", ["friends"])
+            network.deliver()
+    network.circle("ann", "bob", "work")
+    network.deliver()
+    later = write_status(network, "bob")
+    network.deliver()
+    older = [*reversed(written)][:MAX_OLDER_POSTS]
+    assert [item["id"] for item in network.news("ann", limit=100).items] == [later, *older]
+    assert network.news("bob").items == []
+    remove_outdated_entries(social_db)
+    assert [item["id"] for item in network.news("ann", limit=100).items] == [later, *older]
+    network.uncircle("ann", "bob", "work")
+    assert network.news("ann").items == []
+    remove_outdated_entries(social_db)
+    assert social_db["social.news"].count_documents({"_id.u": "ann"}) == 0
+
+
+def test_a_post_that_an_ended_follow_brought_is_no_news(social_db: Db) -> None:
+    network = Network(social_db, clock=Ticking())
+    for member in ("ann", "bob"):
+        network.join(member, user=member)
+    first = write_status(network, "bob")
+    network.circle("ann", "bob", "work")
+    network.deliver()
+    assert [item["id"] for item in network.news("ann").items] == [first]
+    network.uncircle("ann", "bob", "work")
+    newer = [write_status(network, "bob") for _ in range(MAX_OLDER_POSTS)]
+    network.circle("ann", "bob", "work")
+    network.deliver()
+    assert [item["id"] for item in network.news("ann", limit=100).items] == [*reversed(newer)]
+
+
+def test_the_task_of_an_ended_follow_changes_nothing(social_db: Db) -> None:
+    network = Network(social_db, clock=Ticking())
+    for member in ("ann", "bob"):
+        network.join(member, user=member)
+    network.circle("bob", "ann", "friends")
+    posts = [write_status(network, "bob", circles) for circles in (["*public*"], ["friends"])]
+    network.circle("ann", "bob", "work")
+    (first,) = network._queue.take_some(1)
+    network.uncircle("ann", "bob", "work")
+    network.circle("ann", "bob", "work")
+    network.deliver()
+    delivery.catch_up(social_db, first["body"]["pairs"], first["body"]["since"], first["body"]["older"])
+    assert [item["id"] for item in network.news("ann").items] == [*reversed(posts)]
+    network.uncircle("bob", "ann", "friends")
+    assert [item["id"] for item in network.news("ann").items] == posts[:1]
 
 
 def test_what_was_undone_meanwhile_brings_nothing(social_db: Db) -> None:
@@ -220,7 +283,7 @@ def test_posts_of_every_audience_reach_the_right_readers(social_db: Db, batch: i
     posts = {write_status(network, author, circles): (author, circles) for author in "ac" for circles in audiences}
     posts |= {write_status(network, author): (author, ["*public*"]) for author in "bd"}
     network.join("late", user="late")
-    network.circle("late", "a", "following")
+    assert list(network.load([("late", "a")]))
     with patch.object(delivery, "BATCH", batch):
         network.deliver()
     found = {(one["_id"]["u"], one["_id"]["p"]) for one in social_db["social.news"].find()}

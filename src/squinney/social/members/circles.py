@@ -44,16 +44,46 @@ def put_into_circle(db: Db, queue: Queue, me: str, other: str, name: str, clock:
     # Concurrent changes by the same member conflict on this write, so the server runs them one after the other.
     db["social.users"].update_one(queries.USER(user=me), change, session=session)
     pair.write(with_circle(pair.edge, name, now))
+    older = _older_posts(db, me, other, rules.relation_of(theirs, pair.edge), now, session) if first else []
     # guard: a new follower catches up with the posts that were delivered in the meantime
-    catch_up_later(queue, [(me, other)], now, session)
+    catch_up_later(queue, [(me, other)], now, session, older=older)
     if first:
         notice = {"_id": {"u": other, "t": now, "n": new_id()}, "kind": "circled", "by": me}
         db["social.notices"].insert_one(notice, session=session)
 
 
-def catch_up_later(queue: Queue, pairs: Sequence[tuple[str, str]], since: datetime, session: ClientSession) -> None:
-    """Queue the delivery of posts that were delivered after `since`, but before this transaction was committed."""
-    queue.put({"do": "catch-up", "pairs": [list(pair) for pair in pairs], "since": since}, session=session)
+def _older_posts(
+    db: Db, me: str, other: str, author: rules.Relation, now: datetime, session: ClientSession
+) -> list[Document]:
+    """Return the id and time of the last posts by `other` that `me` may see."""
+    # guard: a follow brings posts that the follower may see
+    audiences = rules.visible_audiences(author)
+    posts = queries.OLDER_POSTS.find(
+        db,
+        author=other,
+        reader=me,
+        audiences=audiences,
+        before=now,
+        projection={"ts": 1},
+        limit=rules.MAX_OLDER_POSTS,
+        session=session,
+    )
+    return list(posts)
+
+
+def catch_up_later(
+    queue: Queue,
+    pairs: Sequence[tuple[str, str]],
+    since: datetime,
+    session: ClientSession,
+    older: Sequence[Document] = (),
+) -> None:
+    """Queue the delivery of posts that were delivered after `since`, but before this transaction was committed.
+
+    `older` are posts that the follow of the only pair brings into the news.
+    """
+    body = {"do": "catch-up", "pairs": [list(pair) for pair in pairs], "since": since, "older": list(older)}
+    queue.put(body, session=session)
 
 
 def take_out_of_circle(db: Db, me: str, other: str, name: str, session: ClientSession) -> None:

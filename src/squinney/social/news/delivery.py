@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
 
 from squinney.mongo.queries import Pipeline
@@ -148,8 +149,8 @@ def insert_entries(db: Db, chunks: Sequence[Chunk]) -> None:
 # ---- posts written while a reader began to follow ----
 
 
-def catch_up(db: Db, pairs: Sequence[Sequence[str]], since: datetime) -> None:
-    """Deliver the posts of both members of each pair that the first put into a circle at `since`.
+def catch_up(db: Db, pairs: Sequence[Sequence[str]], since: datetime, older: Sequence[Document] = ()) -> None:
+    """Deliver the posts of both members of each pair that the first put into a circle at `since`, and `older` posts.
 
     A post written at that moment or later may have been delivered before the new edge could be seen. If there are more
     than `BATCH` posts, the others were written long after the edge, and are delivered by their own tasks.
@@ -159,12 +160,29 @@ def catch_up(db: Db, pairs: Sequence[Sequence[str]], since: datetime) -> None:
     edges = [edge for edge in queries.SOME_EDGES.find(db, ids=ids) if "circled_at" in edge]
     if not edges:
         return
+    _bring_older(db, edges[0], since, older)
     authors = sorted({member for edge in edges for member in edge["_id"].values()})
     fields = {"by": 1, "ts": 1, "circles": 1, "merged": 1}
     posts: dict[str, list[Document]] = {}
     for post in queries.POSTS_SINCE.find(db, authors=authors, since=since, projection=fields, limit=BATCH):
         posts.setdefault(post["by"], []).append(post)
     insert_new(db, [_entry(reader, post) for edge in edges for reader, post in _missed(edge, posts)])
+
+
+def _bring_older(db: Db, edge: Document, since: datetime, older: Sequence[Document]) -> None:
+    """Mark the entries of older posts with the follow that brings them, also entries of an earlier follow."""
+    owner, author = edge["_id"]["owner"], edge["_id"]["other"]
+    # `$max`, because the task of an earlier follow may run later.
+    changes = [
+        UpdateOne(
+            {"_id": {"u": owner, "t": post["ts"], "p": post["_id"]}},
+            {"$max": {"f": since}, "$setOnInsert": {"b": author}},
+            upsert=True,
+        )
+        for post in older
+    ]
+    if changes:
+        db["social.news"].bulk_write(changes, ordered=False)
 
 
 def _missed(edge: Document, posts: Mapping[str, Sequence[Document]]) -> Iterator[tuple[str, Document]]:

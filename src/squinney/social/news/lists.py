@@ -41,17 +41,20 @@ def list_news(db: Db, me: str, cursor: str | None, limit: int) -> Page[Post]:
         if "by" in post and not people[post["by"]].can_be_news:
             # guard: posts by hidden authors are skipped in news
             hidden.add(post["by"])
+        at = post["followed_at"]
         # guard: posts by muted authors are not in news
-        return "by" in post and post["by"] not in hidden and rules.is_news(me, post, people[post["by"]])
+        return "by" in post and post["by"] not in hidden and rules.is_news(me, post, people[post["by"]], at)
 
     return _posts(db, me, read, keep, cursor, limit)
 
 
 def _newest_first(reader: Document) -> list[Document]:
     """Return delivered and merged posts, newest first. Of a deleted post, only its id and time are left."""
-    found = {entry["_id"]["p"]: {"_id": entry["_id"]["p"], "ts": entry["_id"]["t"]} for entry in reader["entries"]}
-    found.update({post["_id"]: post for post in (*reader["newest"], *reader["posts"])})
-    return sorted(found.values(), key=lambda post: (post["ts"], post["_id"]), reverse=True)
+    followed = {entry["_id"]["p"]: entry.get("f") for entry in reader["entries"]}
+    posts = {entry["_id"]["p"]: {"_id": entry["_id"]["p"], "ts": entry["_id"]["t"]} for entry in reader["entries"]}
+    posts.update({post["_id"]: post for post in (*reader["newest"], *reader["posts"])})
+    shown = [{**post, "followed_at": followed.get(post["_id"])} for post in posts.values()]
+    return sorted(shown, key=lambda post: (post["ts"], post["_id"]), reverse=True)
 
 
 def list_wall(db: Db, viewer: str | None, owner: str, cursor: str | None, limit: int) -> Page[Post]:

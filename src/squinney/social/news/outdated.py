@@ -48,7 +48,9 @@ def _useless_news(db: Db, entries: Sequence[Document]) -> list[Any]:
         reader, post = entry["_id"]["u"], posts.get(entry["_id"]["p"])
         # Ignore blocks and members who have left: a block can be lifted.
         edge = {**edges.get((reader, entry["b"]), {}), "blocked_at": None, "blocked_by_at": None}
-        if post is None or not rules.is_news(reader, post, rules.relation_of(ANY_MEMBER, edge)):
+        # guard: an older post is kept while its follow holds
+        is_kept = rules.is_from_present_follow(entry.get("f"), edge.get("circled_at"))
+        if post is None or not (is_kept or rules.is_news(reader, post, rules.relation_of(ANY_MEMBER, edge))):
             useless.append(entry["_id"])
     return useless
 

@@ -81,11 +81,11 @@ def require_no_conflict(systems: Sequence[System]) -> None:
     Raises: `Invalid`.
     """
     # guard: no system has a collection of the core
-    owners = {("collection", one.name): "the core" for one in CORE_COLLECTIONS}
-    owners |= {("job", one.name): "the core" for one in CORE_JOBS}
+    owners = {("collection", collection.name): "the core" for collection in CORE_COLLECTIONS}
+    owners |= {("job", job.name): "the core" for job in CORE_JOBS}
     for system in systems:
-        declared = [("name", system.name), ("path", system.path), *(("job", one.name) for one in system.jobs)]
-        for kind, name in [*declared, *(("collection", one.name) for one in system.collections)]:
+        declared = [("name", system.name), ("path", system.path), *(("job", job.name) for job in system.jobs)]
+        for kind, name in [*declared, *(("collection", collection.name) for collection in system.collections)]:
             if (kind, name) in owners:
                 both = f"{owners[kind, name]} and {system.package} both have the {kind} {name}"
                 raise Invalid(f"{both}: rename that of the system you add", field="systems")
@@ -99,7 +99,7 @@ def collections(systems: Sequence[System] = SYSTEMS) -> list[Collection]:
 
 def required_migrations(db: Db, systems: Sequence[System] = SYSTEMS) -> list[Batches]:
     """Return the migrations that must run before programs see all documents of an older version."""
-    return [one for system in systems for one in system.migrations(db) if one.is_required]
+    return [migration for system in systems for migration in system.migrations(db) if migration.is_required]
 
 
 def run_required_migrations(db: Db, systems: Sequence[System]) -> None:
@@ -124,7 +124,7 @@ def rename_former(db: Db, systems: Sequence[System] = SYSTEMS) -> dict[str, str]
     declared = [*collections(systems), *sequences.COLLECTIONS]
     old = former(db, declared)
     # guard: an ad that an older version showed without a review is reviewed
-    if old and any(one.name == "ad_campaigns" for one in old.declared):
+    if old and any(collection.name == "ad_campaigns" for collection in old.declared):
         require_reviews(db)
     return renaming.rename_former(db, declared)
 

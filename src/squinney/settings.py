@@ -115,12 +115,12 @@ class Settings(BaseModel):
     @field_validator("trusted_proxies", "metrics_from", mode="before")
     @classmethod
     def _networks(cls, given: object) -> object:
-        proxies = [one.strip() for one in given.split(",")] if isinstance(given, str) else given
-        for one in proxies if isinstance(proxies, list | tuple) else ():
+        proxies = [proxy.strip() for proxy in given.split(",")] if isinstance(given, str) else given
+        for proxy in proxies if isinstance(proxies, list | tuple) else ():
             try:
-                ipaddress.ip_network(one)
+                ipaddress.ip_network(proxy)
             except ValueError:
-                raise ValueError(f"{one!r} is neither an address nor a network like 10.0.0.0/8") from None
+                raise ValueError(f"{proxy!r} is neither an address nor a network like 10.0.0.0/8") from None
         return proxies
 
     @classmethod

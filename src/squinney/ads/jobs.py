@@ -49,10 +49,11 @@ def refresh_ecpm(db: Db, now: datetime | None = None) -> dict[str, int]:
     db = pinned(db)
     today = rules.day_of(now or utcnow())
     recent = queries.DELIVERED_SINCE.run(db, day=today - timedelta(days=1))
-    campaign_ids = (one["_id"] for one in recent)
+    campaign_ids = (row["_id"] for row in recent)
     changed = 0
     while some := list(islice(campaign_ids, READ_AT_ONCE)):
-        pricing = {one["_id"]: one["pricing"] for one in queries.PAID_BY_CLICK.find(db, campaign_ids=some)}
+        campaigns = queries.PAID_BY_CLICK.find(db, campaign_ids=some)
+        pricing = {campaign["_id"]: campaign["pricing"] for campaign in campaigns}
         writes = list(_ecpm_updates(db, pricing, today - timedelta(days=LEARNED_DAYS))) if pricing else []
         if writes:
             changed += db["ads.placements"].bulk_write(writes, ordered=False).modified_count
@@ -62,7 +63,7 @@ def refresh_ecpm(db: Db, now: datetime | None = None) -> dict[str, int]:
 def _ecpm_updates(db: Db, pricing: dict[str, Pricing], since: datetime) -> Iterator[UpdateOne]:
     campaign_ids = sorted(pricing)
     delivered = queries.RATES.run(db, campaign_ids=campaign_ids, day=since)
-    by_ad = {tuple(one["_id"].values()): one for one in delivered}
+    by_ad = {tuple(row["_id"].values()): row for row in delivered}
     for placement in queries.PLACEMENTS_OF_SOME.find(db, campaign_ids=campaign_ids):
         site, zone, unit = placement["_id"].values()
         counts = by_ad.get((placement["campaign_id"], site, zone, unit), {})

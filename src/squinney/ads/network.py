@@ -162,8 +162,8 @@ class AdNetwork(Campaigns):
         checks.identifier(zone, "zone")
         choice = Choice(self._db, site, zone, user=None, words=words, now=self._clock())
         shown = profiles.shown_to(self._db, checks.identifier(user, "user")) if user is not None else {}
-        found = [choice.candidate(ad, shown) for ad in self._zones.get(site, zone).ads.values()]
-        return sorted(found, key=lambda one: (-one.score, one.unit))
+        candidates = [choice.candidate(ad, shown) for ad in self._zones.get(site, zone).ads.values()]
+        return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.unit))
 
     @operation(reads_only=True)
     def ecpm(self, campaign_id: str, *, impressions: int = 0, clicks: int = 0) -> int:

@@ -70,7 +70,7 @@ def _send(db: Db, network: AdNetwork, ids: list[str], rng: random.Random) -> Non
     repeated = [*ids, *rng.sample(ids, len(ids) // 2)]
     rng.shuffle(repeated)
     first = network.impressions(repeated)
-    answered = [{"serve": TOKENS.read(one).id} for one, is_first in zip(repeated, first, strict=True) if is_first]
+    answered = [{"serve": TOKENS.read(token).id} for token, is_first in zip(repeated, first, strict=True) if is_first]
     if answered:
         db["answered"].insert_many(answered)
     with suppress(BadServe):
@@ -93,7 +93,7 @@ def check(db: Db) -> dict[str, str]:
     """Check each promise; return what breaks it, or an empty string."""
     counted = {serve["_id"]: serve for serve in db["ads.serves"].find()}
     counters = list(db["ads.counters"].find())
-    answered = {one["serve"] for one in db["answered"].find()}
+    answered = {row["serve"] for row in db["answered"].find()}
     forged = db["accepted_forgeries"].count_documents({})
     problems = [str(problem) for problem in find_problems(db)]
     return {
@@ -121,18 +121,18 @@ def _overspent(counters: list[Document]) -> str:
 
 def _over_cap(db: Db) -> str:
     capped = db["served"].find({"campaign_id": {"$regex": "^capped"}})
-    shown = Counter((one["user"], one["campaign_id"]) for one in capped)
+    shown = Counter((row["user"], row["campaign_id"]) for row in capped)
     over = [key for key, times in shown.items() if times > CAP["impressions"]]
     return f"{len(over)} users" if over else ""
 
 
 def _differences(serves: list[Document], counters: list[Document]) -> str:
-    found = []
+    differences = []
     for kind in ("impressions", "clicks"):
         counted, true = sum(row.get(kind, 0) for row in counters), sum(kind in serve for serve in serves)
         if counted != true:
-            found.append(f"{counted} {kind} counted, {true} in the serves")
+            differences.append(f"{counted} {kind} counted, {true} in the serves")
     counted, true = sum(row.get("spend", 0) for row in counters), sum(serve["charged"] for serve in serves)
     if counted != true:
-        found.append(f"spend {counted} counted, {true} in the serves")
-    return ", ".join(found)
+        differences.append(f"spend {counted} counted, {true} in the serves")
+    return ", ".join(differences)

@@ -201,7 +201,7 @@ def lease_amount(left: int, price: int) -> int:
 
 def field_name(*names: str) -> str:
     """Join names to one field name. Characters that a field name must not contain are percent-encoded."""
-    return "/".join(re.sub(r"[%$./\x00]", lambda found: f"%{ord(found[0]):02X}", name) for name in names)
+    return "/".join(re.sub(r"[%$./\x00]", lambda match: f"%{ord(match[0]):02X}", name) for name in names)
 
 
 def is_capped(shown: Mapping[str, Any], key: str, limit: Cap, now: datetime) -> bool:

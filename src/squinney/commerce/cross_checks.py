@@ -114,9 +114,9 @@ def _set_cart(db: Db, cart: Document, change: Document) -> int:
 
 
 def _set_stock(db: Db, stock: Document) -> int:
-    found = {name: stock.get(name) for name in COUNTS}
+    counts = {name: stock.get(name) for name in COUNTS}
     # guard: repair changes a stock only if its counts are still those that were read
-    where = {"_id": stock["_id"], **found}
+    where = {"_id": stock["_id"], **counts}
     return db["commerce.stock"].update_one(where, {"$set": stock["expected"]}).modified_count
 
 

@@ -118,11 +118,11 @@ def _paid_without_order() -> list[Document]:
 
 def _order_without_payment() -> list[Document]:
     consistent: list[Any] = [["placed", "captured"], ["cancelling", "refunding"], ["cancelled", "refunded"]]
-    found = ["$status", {"$first": "$payment.state"}]
+    states = ["$status", {"$first": "$payment.state"}]
     return [
         {"$match": {"payment_id": {"$ne": None}}},
         _lookup("commerce.payments", "$payment_id", "_id", [{"$project": {"state": 1}}], "payment"),
-        {"$match": {"$expr": {"$not": [{"$in": [found, consistent]}]}}},
+        {"$match": {"$expr": {"$not": [{"$in": [states, consistent]}]}}},
     ]
 
 

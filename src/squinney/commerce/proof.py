@@ -137,8 +137,8 @@ def settle(db: Db, stalled_seconds: float = STALLED_SECONDS) -> Counter[str]:
 
 def progress(db: Db) -> int:
     """Return how many operations were acknowledged so far."""
-    found: Any = next(db["proof"].aggregate([{"$group": {"_id": None, "done": {"$sum": "$done"}}}]), {"done": 0})
-    return int(found["done"])
+    summed: Any = next(db["proof"].aggregate([{"$group": {"_id": None, "done": {"$sum": "$done"}}}]), {"done": 0})
+    return int(summed["done"])
 
 
 def check(db: Db) -> dict[str, str]:
@@ -167,8 +167,8 @@ def check(db: Db) -> dict[str, str]:
     }
 
 
-def _differences(one: Counter[str], other: Counter[str]) -> str:
-    differing = (one - other) + (other - one)
+def _differences(mine: Counter[str], other: Counter[str]) -> str:
+    differing = (mine - other) + (other - mine)
     return ", ".join(list(differing)[:3])
 
 

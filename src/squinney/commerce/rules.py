@@ -23,10 +23,10 @@ def stale(message: str) -> Refusal:
 
 
 def status_step(
-    collection: Literal["commerce.carts", "commerce.orders"], found: Mapping[str, Any], change: Mapping[str, Any]
+    collection: Literal["commerce.carts", "commerce.orders"], current: Mapping[str, Any], change: Mapping[str, Any]
 ) -> Step:
     """Return the step that changes a cart or order if its status and version are still those that were read."""
     # guard: a cart changes only if it still has the version that was read
-    guard = {"status": found["status"], "version": found["version"]}
+    guard = {"status": current["status"], "version": current["version"]}
     update = {"$set": dict(change), "$inc": {"version": 1}}
-    return Step(collection, found["_id"], guard=guard, update=update, refused=stale("the cart or order has changed"))
+    return Step(collection, current["_id"], guard=guard, update=update, refused=stale("the cart or order has changed"))

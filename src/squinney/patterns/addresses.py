@@ -24,4 +24,4 @@ def is_within(address: str, allowed: Iterable[str]) -> bool:
     except ValueError:
         return False
     parsed = getattr(parsed, "ipv4_mapped", None) or parsed
-    return any(parsed in ipaddress.ip_network(one) for one in allowed)
+    return any(parsed in ipaddress.ip_network(network) for network in allowed)

@@ -98,10 +98,10 @@ class Tree:
         """Compute the ancestors of every node of a tree from the parent pointers alone, and find wrong pointers."""
         known = {node["_id"]: node for node in nodes}
         pointers = {node_id: node.get("parent") for node_id, node in known.items()}
-        found = Rebuilt(orphans=[i for i, parent in pointers.items() if parent is not None and parent not in known])
+        rebuilt = Rebuilt(orphans=[i for i, parent in pointers.items() if parent is not None and parent not in known])
         for start in known:
-            self._climb(known, start, found)
-        return found
+            self._climb(known, start, rebuilt)
+        return rebuilt
 
     def repairs(self, nodes: Iterable[Mapping[str, Any]]) -> Iterator[UpdateOne]:
         """Yield the writes that make arrays agree with pointers, and turn orphans and one node per cycle into roots.
@@ -109,36 +109,36 @@ class Tree:
         Each write applies only if the node still has the parent that was read.
         """
         nodes = list(nodes)
-        found = self.rebuilt(nodes)
-        roots = {*found.orphans, *found.cycles}
+        rebuilt = self.rebuilt(nodes)
+        roots = {*rebuilt.orphans, *rebuilt.cycles}
         for node in nodes:
             node_id = node["_id"]
             read = {"parent": node.get("parent"), "ancestors": node.get("ancestors")}
             parent = None if node_id in roots else read["parent"]
-            right = {"parent": parent, "ancestors": found.ancestors[node_id]}
+            right = {"parent": parent, "ancestors": rebuilt.ancestors[node_id]}
             if right != read:
                 yield UpdateOne({"_id": node_id, "parent": read["parent"]}, {"$set": right})
 
-    def _climb(self, known: Mapping[Any, Mapping[str, Any]], start: Any, found: Rebuilt) -> None:
+    def _climb(self, known: Mapping[Any, Mapping[str, Any]], start: Any, rebuilt: Rebuilt) -> None:
         """Go up from `start` to a finished node or a root, then add the ancestors of each node on the path."""
         path: list[Any] = []
         on_path: set[Any] = set()
         node_id: Any = start
-        while node_id in known and node_id not in found.ancestors and node_id not in on_path:
+        while node_id in known and node_id not in rebuilt.ancestors and node_id not in on_path:
             path.append(node_id)
             on_path.add(node_id)
             node_id = known[node_id].get("parent")
         if node_id in on_path:
-            path = self._cut(path, path.index(node_id), found)
+            path = self._cut(path, path.index(node_id), rebuilt)
         for node_id in reversed(path):
-            parent_id = None if node_id in found.cycles else known[node_id].get("parent")
-            above = found.ancestors.get(parent_id)
-            found.ancestors[node_id] = [] if above is None else [self.link(known[parent_id]), *above]
+            parent_id = None if node_id in rebuilt.cycles else known[node_id].get("parent")
+            above = rebuilt.ancestors.get(parent_id)
+            rebuilt.ancestors[node_id] = [] if above is None else [self.link(known[parent_id]), *above]
 
-    def _cut(self, path: list[Any], begin: int, found: Rebuilt) -> list[Any]:
+    def _cut(self, path: list[Any], begin: int, rebuilt: Rebuilt) -> list[Any]:
         """Make one node of the cycle at the end of `path` a root; return the path with that node last."""
         cycle = path[begin:]
         root = min(cycle, key=str)
-        found.cycles.append(root)
+        rebuilt.cycles.append(root)
         turn = cycle.index(root) + 1
         return path[:begin] + cycle[turn:] + cycle[:turn]

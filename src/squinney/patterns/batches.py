@@ -115,8 +115,8 @@ class Batches(ABC):
     def _next_ids(self, progress: Progress) -> list[Any]:
         # $expr, because ids may have several types and a plain $gt compares within one type only
         where = {"$expr": {"$gt": ["$_id", {"$literal": progress.after[0]}]}} if progress.after else {}
-        found = self._collection.find(where, {"_id": 1}).sort("_id", 1).limit(self._batch)
-        return [document["_id"] for document in found]
+        documents = self._collection.find(where, {"_id": 1}).sort("_id", 1).limit(self._batch)
+        return [document["_id"] for document in documents]
 
     def _step(self, progress: Progress, ids: list[Any]) -> Progress:
         if not ids:

@@ -99,8 +99,8 @@ def conflict(current: Any, nonce: str, *, yours: Any = None, base: Base | None =
     return EditConflict(theirs=current, yours=yours, base=base(nonce) if base else None)
 
 
-def _overlap(one: str, other: str) -> bool:
-    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+def _overlap(path: str, other: str) -> bool:
+    return f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}.")
 
 
 def _plain(nonce: Any) -> str:

@@ -84,23 +84,23 @@ def page(
         # guard: a page starts after its cursor
         where = {"$and": [where, after(query.sort, cursor)]}
     # guard: an extra document shows whether there is a next page
-    found = replace(query, where=lambda: where).find(db, limit=limit + 1, projection=projection, session=session)
-    return page_from(list(found), query.sort, limit=limit)
+    documents = replace(query, where=lambda: where).find(db, limit=limit + 1, projection=projection, session=session)
+    return page_from(list(documents), query.sort, limit=limit)
 
 
-def page_from(found: list[Document], sort: Sort, *, limit: int) -> Page[Document]:
+def page_from(documents: list[Document], sort: Sort, *, limit: int) -> Page[Document]:
     """Make a page of up to `limit + 1` documents; the extra one only shows that there is a next page."""
-    items = found[:limit]
-    return Page(items, cursor_after(sort, items[-1]) if len(found) > limit else None)
+    items = documents[:limit]
+    return Page(items, cursor_after(sort, items[-1]) if len(documents) > limit else None)
 
 
 def all_items(read: Callable[[str | None], Page[T]]) -> Iterator[T]:
     """Yield every item of a list; `read` returns the page of a cursor."""
     cursor = None
     while True:
-        found = read(cursor)
-        yield from found.items
-        if (cursor := found.next) is None:
+        page = read(cursor)
+        yield from page.items
+        if (cursor := page.next) is None:
             return
 
 
@@ -114,13 +114,13 @@ def filtered_page(
     """Return a page of the items that `keep` selects; reads at most `MAX_READS` pages to fill it."""
     items: list[T] = []
     for _ in range(MAX_READS):
-        found = read(cursor)
-        for item in keep(found.items):
+        page = read(cursor)
+        for item in keep(page.items):
             items.append(item)
             if len(items) == limit:
-                last = item is found.items[-1] and found.next is None
+                last = item is page.items[-1] and page.next is None
                 return Page(items, None if last else cursor_after(sort, cast(Mapping[str, Any], item)))
-        cursor = found.next
+        cursor = page.next
         if cursor is None:
             break
     return Page(items, cursor)

@@ -205,14 +205,14 @@ class Types(Generic[D]):
 
 
 def _parts_of(model: type[BaseModel]) -> set[type[BaseModel]]:
-    found: set[type[BaseModel]] = set()
+    models: set[type[BaseModel]] = set()
     waiting = [model]
     while waiting:
         fields = waiting.pop().model_fields.values()
-        new = {part for field in fields for part in _models_in(field.annotation)} - found
-        found |= new
+        new = {part for field in fields for part in _models_in(field.annotation)} - models
+        models |= new
         waiting += new
-    return found
+    return models
 
 
 def _type_of(model: type[Document]) -> str:

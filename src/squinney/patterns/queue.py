@@ -252,19 +252,19 @@ class Queue:
         Raises: `Unavailable`.
         """
         due = DUE.find(self._db, queue=self.name, limit=limit, projection={"_id": 1})
-        ids = [one["_id"] for one in due]
+        ids = [task["_id"] for task in due]
         if not ids:
             return []
         some = SOME_TASKS(queue=self.name, task_ids=ids)
         receipt = secrets.token_hex(12)
         # guard: a task of a batch goes to one worker
         self._tasks.update_many({**DUE(queue=self.name), **some}, self._hand_out(receipt))
-        found = {one["_id"]: one for one in self._tasks.find(some)}
-        for one in found.values():
-            if one["state"] == "dead":
-                log.warning("task %s is dead after %d tries", one["_id"], one["tries"])
-        taken = (found.get(task_id, {}) for task_id in ids)
-        return [cast(Task, one) for one in taken if one.get("receipt") == receipt]
+        by_id = {task["_id"]: task for task in self._tasks.find(some)}
+        for task in by_id.values():
+            if task["state"] == "dead":
+                log.warning("task %s is dead after %d tries", task["_id"], task["tries"])
+        taken = (by_id.get(task_id, {}) for task_id in ids)
+        return [cast(Task, task) for task in taken if task.get("receipt") == receipt]
 
     def _hand_out(self, receipt: str) -> list[Document]:
         # guard: a task put again has all its tries when it is taken
@@ -384,8 +384,8 @@ class Queue:
     @operation(reads_only=True)
     def counts(self) -> dict[str, int]:
         """Return the number of tasks that are ready (waiting or taken) and dead."""
-        found = {group["_id"]: group["count"] for group in self._tasks.aggregate(COUNTS(queue=self.name))}
-        return {"ready": found.get("ready", 0), "dead": found.get("dead", 0)}
+        numbers = {group["_id"]: group["count"] for group in self._tasks.aggregate(COUNTS(queue=self.name))}
+        return {"ready": numbers.get("ready", 0), "dead": numbers.get("dead", 0)}
 
     @operation(reads_only=True)
     def dead(self, *, cursor: str | None = None, limit: int = 50) -> Page[Task]:

@@ -163,8 +163,8 @@ def _stored(lease: Lease, campaign_id: str, serve_seconds: float) -> Document:
 
 def _take_free(db: Db, lease: Lease, session: ClientSession) -> Document | None:
     """Subtract from a stored lease the money that no serve was promised; None if nothing is left."""
-    found = queries.LEASE.find_one(db, lease_id=lease.id, session=session)
-    amount = min(lease.free, found["amount"]) if found else 0  # clicks may have used more than was promised
+    stored = queries.LEASE.find_one(db, lease_id=lease.id, session=session)
+    amount = min(lease.free, stored["amount"]) if stored else 0  # clicks may have used more than was promised
     if not amount:
         return None
     db["ads.leases"].update_one({"_id": lease.id}, {"$inc": {"amount": -amount}}, session=session)

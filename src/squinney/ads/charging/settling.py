@@ -181,7 +181,7 @@ def _settle(db: Db, batch: Sequence[Beacon], now: datetime, optimistic: bool, se
         clickers = sorted({clicker for beacon in batch for clicker in beacon.clickers})
         if clickers:
             recent = queries.SOME_CLICKERS.find(db, clickers=clickers, now=now, session=session)
-            clicked = {one["_id"] for one in recent}
+            clicked = {serve["_id"] for serve in recent}
     writes = BatchWrites(known, now, clicked)
     firsts = [writes.add(beacon) for beacon in batch]
     if optimistic:
@@ -330,7 +330,7 @@ class BatchWrites:
             self.budgets[group.offer.campaign_id] += group.counts + Counter(spent=group.spent)
             # guard: an impression is charged to its lease
             leases[group.offer.lease_id] += group.from_lease
-        budgets = [update({"_id": one}, counts) for one, counts in self.budgets.items()]
+        budgets = [update({"_id": campaign_id}, counts) for campaign_id, counts in self.budgets.items()]
         write(db, "ads.budgets", "update", budgets, session)
         _charge_leases(db, +leases, session)
         counters.add(db, rows, session)
@@ -342,7 +342,7 @@ class BatchWrites:
         new = [serve for serve_id, serve in self.serves.items() if serve_id not in self.known]
         changed = [self.serves[serve_id] for serve_id, known in self.known.items() if self.serves[serve_id] != known]
         write(db, "ads.serves", "insert", new, session)
-        write(db, "ads.serves", "update", [{"q": {"_id": one["_id"]}, "u": one} for one in changed], session)
+        write(db, "ads.serves", "update", [{"q": {"_id": serve["_id"]}, "u": serve} for serve in changed], session)
 
 
 def _charge_leases(db: Db, leases: Mapping[str, int], session: ClientSession) -> None:
@@ -351,7 +351,7 @@ def _charge_leases(db: Db, leases: Mapping[str, int], session: ClientSession) ->
     Raises: `LeaseTooSmall`.
     """
     # guard: a lease is never charged more than it holds
-    writes = [update({"_id": one, "amount": {"$gte": price}}, {"amount": -price}) for one, price in leases.items()]
+    writes = [update({"_id": lease, "amount": {"$gte": price}}, {"amount": -price}) for lease, price in leases.items()]
     if writes and write(db, "ads.leases", "update", writes, session)["n"] < len(writes):
         raise LeaseTooSmall
 

@@ -31,14 +31,14 @@ def count(db: Db, user: str, caps: Mapping[str, Cap], now: datetime) -> tuple[bo
     """
     for left in reversed(range(TRIES)):
         try:
-            found = db["ads.users"].find_one_and_update(
+            updated = db["ads.users"].find_one_and_update(
                 queries.USER(user=user), _counting(caps, now), upsert=True, return_document=True
             )
             break
         except DuplicateKeyError:  # another process has just created the profile
             if not left:
                 raise
-    profile = cast(Document, found)
+    profile = cast(Document, updated)
     return profile["counted"], profile["shown"]
 
 

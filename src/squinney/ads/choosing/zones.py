@@ -129,8 +129,8 @@ class Order:
         wanted = frozenset(words)
         without_match = ((rules.score(ecpm, 0), ties) for ecpm, ties in self.groups)
         merged = merge(self._matching(wanted), without_match, key=_highest_score_first)
-        for score, found in groupby(merged, key=itemgetter(0)):
-            groups = [ties for _, ties in found]
+        for score, tied in groupby(merged, key=itemgetter(0)):
+            groups = [ties for _, ties in tied]
             ties = groups[0] if len(groups) == 1 else Ties([ad for each in groups for ad in each.ads])
             for ad in ties.drawn(rng):
                 # A matching ad is also in its eCPM's group, with the score of an ad that does not match: skip it there.
@@ -146,10 +146,10 @@ class Order:
         once: set[Ad] = set()
         several: set[Ad] = set()
         for ads in lists:
-            found = set(ads)
+            matching = set(ads)
             # guard: an ad that matches several keywords is scored by all of them
-            several |= once & found
-            once |= found
+            several |= once & matching
+            once |= matching
         scored = ((rules.score(ad.ecpm, len(wanted & ad.keywords)), ad) for ad in several)
         by_several = sorted(scored, key=_highest_score_first)
         by_one = ((rules.score(ad.ecpm, 1), ad) for ad in merge(*lists, key=_highest_ecpm_first) if ad not in several)
@@ -239,18 +239,18 @@ class Zones:
 
     def get(self, site: str, zone: str) -> Zone:
         """Return a zone. It is read from the database the first time."""
-        found = self._zones.get((site, zone))
-        if found is not None and self._thread.is_running:
-            return found
+        known = self._zones.get((site, zone))
+        if known is not None and self._thread.is_running:
+            return known
         return self._load(site, zone)
 
     @operation(reads_only=True)
     def _load(self, site: str, zone: str) -> Zone:
         with self._lock:
             self._thread.start(began=self._reload_campaigns)  # before anything is read, so that no change is missed
-            found = self._zones.get((site, zone))
-            if found is not None:
-                return found
+            known = self._zones.get((site, zone))
+            if known is not None:
+                return known
             loaded = Zone()
             if list(queries.ZONE.find(self._db, site=site, zone=zone, limit=1)):
                 # The server is available. Reading a large zone gets its own deadline, not the rest of this request's.
@@ -263,7 +263,7 @@ class Zones:
     @operation(LOAD_SECONDS, reads_only=True)
     def _read_zone(self, zone: Zone, site: str, name: str) -> None:
         placements = list(queries.ZONE.find(self._db, site=site, zone=name))
-        self._load_campaigns({one["campaign_id"] for one in placements})
+        self._load_campaigns({placement["campaign_id"] for placement in placements})
         for placement in placements:
             self._put_ad(zone, placement)
         zone.reorder()

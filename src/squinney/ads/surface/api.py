@@ -331,8 +331,8 @@ def read_stats(
     limit: Limit = 200,
 ) -> Any:
     """Report what a campaign delivered: totals of the whole time, and rows per zone, unit and day, a page at a time."""
-    found = network.stats(campaign_id, start, end, cursor=cursor, limit=limit)
-    return {**found, "next": sign(found["next"])}
+    delivered = network.stats(campaign_id, start, end, cursor=cursor, limit=limit)
+    return {**delivered, "next": sign(delivered["next"])}
 
 
 @ads.post("/choose", response_model=list_of(ServeModel), responses=responses(Busy))

@@ -201,8 +201,8 @@ def stats(
         return [*texts, *(f"{counts[name]:,}" for name in COUNTS), spent]
 
     rows = [
-        row(one, one["spend"], f"{one['day']:%Y-%m-%d}", f"{one['site']} {one['zone']}", one["unit"])
-        for one in listed["rows"]
+        row(counts, counts["spend"], f"{counts['day']:%Y-%m-%d}", f"{counts['site']} {counts['zone']}", counts["unit"])
+        for counts in listed["rows"]
     ]
     rows.append(row(listed["totals"], listed["totals"]["spend_thousandths"], "total", "", ""))
     columns = [*map(Column, ("day", "zone", "ad")), *(Column(name, justify="right") for name in (*COUNTS, "spend"))]
@@ -235,10 +235,15 @@ def simulate(
                 progress.advance(task, size)
         seconds = time.monotonic() - began
         money = network.money(served)
-        budgets = {one: network.get(one)["budget"] for one in served}
+        budgets = {campaign_id: network.get(campaign_id)["budget"] for campaign_id in served}
     delivered: list[dict[str, Any]] = [
-        {"campaign_id": one, "served": count, "spent": money[one]["spent"] // THOUSAND, "total": budgets[one]["total"]}
-        for one, count in served.items()
+        {
+            "campaign_id": name,
+            "served": count,
+            "spent": money[name]["spent"] // THOUSAND,
+            "total": budgets[name]["total"],
+        }
+        for name, count in served.items()
     ]
     if as_json:
         print_json({"visits": visits, "seconds": round(seconds, 3), "campaigns": delivered})
@@ -263,9 +268,10 @@ def _visits(
     network: AdNetwork, site: str, zone: str, size: int, users: int, click_rate: float, rng: random.Random
 ) -> list[str]:
     """Simulate `size` visits; return the campaign of each ad shown, after its beacons are settled."""
-    serves = [one for _ in range(size) for one in network.choose(site, zone, user=f"visitor {rng.randrange(users)}")]
+    visitors = (f"visitor {rng.randrange(users)}" for _ in range(size))
+    serves = [serve for visitor in visitors for serve in network.choose(site, zone, user=visitor)]
     network.impressions([serve.serve_id for serve in serves])
-    for one in serves:
+    for serve in serves:
         if rng.random() < click_rate:
-            network.click(one.serve_id)
+            network.click(serve.serve_id)
     return [serve.campaign_id for serve in serves]

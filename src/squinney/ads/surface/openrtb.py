@@ -60,7 +60,7 @@ class Banner(Format):
     @property
     def sizes(self) -> list[tuple[int, int]]:
         """The allowed sizes as (width, height)."""
-        return [(one.w, one.h) for one in (*self.format, self) if one.w and one.h]
+        return [(size.w, size.h) for size in (*self.format, self) if size.w and size.h]
 
 
 class Pmp(_Lenient):
@@ -154,7 +154,7 @@ class BidRequest(_Lenient):
         """Whether a profile of the user may be kept. Consent strings are not read: if a law applies, none is kept."""
         regs, device = self.regs, self.device
         # guard: an opt-out of sale is respected
-        opted_out = any(one.us_privacy[OPTED_OUT : OPTED_OUT + 1] in ("Y", "y") for one in (regs, regs.ext))
+        opted_out = any(source.us_privacy[OPTED_OUT : OPTED_OUT + 1] in ("Y", "y") for source in (regs, regs.ext))
         forbidden = regs.coppa or regs.gdpr or regs.ext.gdpr or regs.gpp_sid or device.dnt or device.lmt
         # guard: no profile is kept if a law or the user forbids it
         return not (forbidden or opted_out)
@@ -179,8 +179,8 @@ def read(body: bytes) -> BidRequest:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
-    return [_without_nulls(one) for one in value if one is not None] if isinstance(value, list) else value
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [_without_nulls(inner) for inner in value if inner is not None] if isinstance(value, list) else value
 
 
 def respond(network: AdNetwork, request: BidRequest, base_url: str) -> dict[str, Any] | None:
@@ -216,7 +216,7 @@ def _choose(network: AdNetwork, request: BidRequest, imp: Imp, currencies: list[
 
     remembered = request.may_be_remembered
     words = [*publisher.words, *publisher.content.words, *(request.user.words if remembered else [])]
-    found = network.choose(
+    serves = network.choose(
         site,
         imp.tagid,
         user=request.user.id if _is_name(request.user.id) else None,
@@ -224,7 +224,7 @@ def _choose(network: AdNetwork, request: BidRequest, imp: Imp, currencies: list[
         consent=remembered,
         accepts=accepts,
     )
-    return found[0] if found else None
+    return serves[0] if serves else None
 
 
 def _is_name(text: str) -> bool:
@@ -240,7 +240,7 @@ def _is_blocked(request: BidRequest, creative: Mapping[str, Any], base_url: str)
         parts = domain.split(".")
         domains |= {".".join(parts[number:]) for number in range(len(parts))}
     # guard: blocked advertisers get no bid
-    return any(_domain(one) in domains for one in request.badv)
+    return any(_domain(blocked) in domains for blocked in request.badv)
 
 
 def _domain(text: str) -> str:
@@ -262,10 +262,10 @@ def _has_blocked_category(request: BidRequest, creative: Mapping[str, Any]) -> b
     # guard: a creative without categories gets no bid if some are blocked
     if request.cattax != IAB_1_0 or not creative.get("cat"):
         return True
-    own = {one.upper() for one in creative["cat"]}
-    own |= {one.partition("-")[0] for one in own}
+    own = {category.upper() for category in creative["cat"]}
+    own |= {category.partition("-")[0] for category in own}
     # guard: blocked categories get no bid
-    return any(one.upper() in own for one in request.bcat)
+    return any(category.upper() in own for category in request.bcat)
 
 
 def _has_blocked_attribute(banner: Banner, creative: Mapping[str, Any]) -> bool:

@@ -195,7 +195,7 @@ def _creative(form: AdForm) -> dict[str, str]:
 def _refuse_too_many_ads(request: Request, network: AdNetwork, campaign_id: str, form: AdForm) -> None:
     placed = network.placements(campaign_id)
     key = {"site": form.site, "zone": form.zone, "ad_unit": form.unit}
-    if not is_admin(request) and len(placed) >= MAX_OWN_ADS and all(one["_id"] != key for one in placed):
+    if not is_admin(request) and len(placed) >= MAX_OWN_ADS and all(placement["_id"] != key for placement in placed):
         raise LimitReached(f"a member's campaign can have at most {MAX_OWN_ADS} ads", limit=MAX_OWN_ADS)
 
 
@@ -206,10 +206,10 @@ def set_active(
     """Deactivate an ad, or activate it again."""
     own_campaign(request, network, campaign_id)
     key = {"site": site, "zone": zone, "ad_unit": unit}
-    found = next((placement for placement in network.placements(campaign_id) if placement["_id"] == key), None)
-    if found is None:
+    placement = next((placement for placement in network.placements(campaign_id) if placement["_id"] == key), None)
+    if placement is None:
         raise NotFound(f"the campaign has no ad {unit} in zone {zone} of site {site}")
-    kept = {name: found[name] for name in ("creative", "keywords", "weight", "cap")}
+    kept = {name: placement[name] for name in ("creative", "keywords", "weight", "cap")}
     network.place(campaign_id, site, zone, {"unit": unit, **kept, "active": active == "yes"}, review=True)
     message = "The ad is active again." if active == "yes" else "The ad is no longer shown."
     return to_campaign(request, campaign_id, message)

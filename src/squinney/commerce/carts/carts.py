@@ -147,11 +147,11 @@ class Carts:
         return self._run("add", plan, {"cart": cart_id, "sku": sku, "qty": qty}, key, also)
 
     def _cart_and_product(self, cart_id: str, sku: str) -> tuple[Cart, Document | None]:
-        found = next(queries.CART_AND_PRODUCT.run(self._db, cart_id=cart_id, sku=sku), None)
-        if found is None:
+        cart = next(queries.CART_AND_PRODUCT.run(self._db, cart_id=cart_id, sku=sku), None)
+        if cart is None:
             raise UnknownCart(f"there is no cart {cart_id}", cart_id=cart_id)
-        product = next(iter(found.pop("product")), None)
-        return cast(Cart, found), product
+        product = next(iter(cart.pop("product")), None)
+        return cast(Cart, cart), product
 
     @operation()
     def set_quantity(

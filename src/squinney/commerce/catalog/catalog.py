@@ -93,8 +93,8 @@ class Catalog:
         checks.identifier(sku, "sku")
         checks.integer(expected_version, "expected_version", minimum=1, maximum=checks.INT64_MAX - 1)
         given = product_from({**product, "_id": sku}, self._types)
-        self._require_version(found := self._get(self._db, sku), expected_version)
-        if stored := self._store(given, found):
+        self._require_version(current := self._get(self._db, sku), expected_version)
+        if stored := self._store(given, current):
             return stored
         self._require_version(self._get(self._db, sku), expected_version)
         raise Stale(f"product {sku} was removed and added again", sku=sku)
@@ -117,11 +117,11 @@ class Catalog:
             raise Invalid("changes must be an object without the SKU", field="changes")
         tries = Tries(seconds_left() / 2)
         while True:
-            found = self._get(self._db, sku)
+            current = self._get(self._db, sku)
             if expected_version is not None:
-                self._require_version(found, expected_version)
-            named = {**found, "properties": attributes.mapping(found.get("properties", []))}
-            if stored := self._store(product_from(_merged(named, changes), self._types), found):
+                self._require_version(current, expected_version)
+            named = {**current, "properties": attributes.mapping(current.get("properties", []))}
+            if stored := self._store(product_from(_merged(named, changes), self._types), current):
                 return stored
             tries.pause()
 
@@ -197,11 +197,11 @@ class Catalog:
         """
         product = self.get(sku)
         ids = product.get("category_ids", [])
-        found = {
+        categories = {
             category["_id"]: category
             for category in category_queries.CATEGORIES_BY_ID.find(self._reading, category_ids=ids)
         }
-        return {**product, "categories": [found[category_id] for category_id in ids if category_id in found]}
+        return {**product, "categories": [categories[category_id] for category_id in ids if category_id in categories]}
 
     # ---- many ----
 
@@ -227,8 +227,8 @@ class Catalog:
         checks.integer(limit, "limit", minimum=1, maximum=200)
         where = search.words_filter(wanted, sort)
         after = None if cursor is None else paging.after(search.RELEVANCE, cursor)
-        found = search.WORDS.run(self._reading, where=where, after=after, limit=limit + 1)
-        return paging.page_from(list(found), search.RELEVANCE, limit=limit)
+        products = search.WORDS.run(self._reading, where=where, after=after, limit=limit + 1)
+        return paging.page_from(list(products), search.RELEVANCE, limit=limit)
 
     @operation(reads_only=True)
     def facets(self, *, by: Sequence[str], limit: int = 20, up_to: int | None = None, **filters: Any) -> dict[str, Any]:
@@ -250,10 +250,12 @@ class Catalog:
         checks.integer(limit, "limit", minimum=1, maximum=200)
         if up_to is not None:
             checks.integer(up_to, "up_to", minimum=1)
-        found = next(search.COUNT_FACETS.run(self._reading, where=where, by=list(by), limit=limit, up_to=up_to))
-        total = sum(row["count"] for row in found.pop("total"))
-        counted = {name: [{"value": row["_id"], "count": row["count"]} for row in rows] for name, rows in found.items()}
-        return {"total": total, **counted} if up_to is None else {"total": total, "complete": total < up_to, **counted}
+        counted = next(search.COUNT_FACETS.run(self._reading, where=where, by=list(by), limit=limit, up_to=up_to))
+        total = sum(row["count"] for row in counted.pop("total"))
+        values = {
+            name: [{"value": row["_id"], "count": row["count"]} for row in rows] for name, rows in counted.items()
+        }
+        return {"total": total, **values} if up_to is None else {"total": total, "complete": total < up_to, **values}
 
     @operation(60, reads_only=True)
     def subtree(

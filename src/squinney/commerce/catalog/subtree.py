@@ -35,7 +35,7 @@ def ids_below(db: Db, slug: str) -> list[str]:
     if top is None:
         raise UnknownCategory(f"there is no category {slug}", slug=slug)
     below = queries.DESCENDANTS.find(db, category_id=top["_id"], projection={"_id": 1})
-    return [top["_id"], *(found["_id"] for found in below)]
+    return [top["_id"], *(category["_id"] for category in below)]
 
 
 def page_below(db: Db, ids: list[str], kind: str | None, sort: str, cursor: str | None, limit: int) -> Page[Product]:

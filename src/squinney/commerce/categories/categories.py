@@ -56,10 +56,10 @@ class Categories:
         Raises: `UnknownCategory`.
         """
         checks.identifier(category_id, "category")
-        found = next(iter(queries.CATEGORIES_BY_ID.find(self._db, category_ids=[category_id])), None)
-        if found is None:
+        category = next(iter(queries.CATEGORIES_BY_ID.find(self._db, category_ids=[category_id])), None)
+        if category is None:
             raise UnknownCategory(f"there is no category with the id {category_id}", category_id=category_id)
-        return cast(Category, found)
+        return cast(Category, category)
 
     @operation(reads_only=True)
     def children(self, slug: str | None = None, *, cursor: str | None = None, limit: int = 100) -> Page[Category]:
@@ -68,8 +68,8 @@ class Categories:
         Raises: `UnknownCategory`; `Invalid` for an unknown cursor.
         """
         parent = None if slug is None else self._get(slug, None)["_id"]
-        found = page(self._db, queries.CHILDREN, cursor=cursor, limit=limit, max_limit=1_000, parent=parent)
-        return cast(Page[Category], found)
+        children = page(self._db, queries.CHILDREN, cursor=cursor, limit=limit, max_limit=1_000, parent=parent)
+        return cast(Page[Category], children)
 
     @operation(reads_only=True)
     def descendants(self, slug: str, *, cursor: str | None = None, limit: int = 100) -> Page[Category]:
@@ -78,10 +78,10 @@ class Categories:
         Raises: `UnknownCategory`; `Invalid` for an unknown cursor.
         """
         category_id = self._get(slug, None)["_id"]
-        found = page(
+        descendants = page(
             self._db, queries.DESCENDANTS, cursor=cursor, limit=limit, max_limit=1_000, category_id=category_id
         )
-        return cast(Page[Category], found)
+        return cast(Page[Category], descendants)
 
     @operation(reads_only=True)
     def tree(self) -> list[Document]:
@@ -89,8 +89,8 @@ class Categories:
 
         A damaged category, which lacks its name, slug or parent, is left out.
         """
-        found = (node for node in queries.TREE.find(self._db) if node.keys() >= REQUIRED_FIELDS)
-        nodes = {node["_id"]: {**node, "children": []} for node in found}
+        valid = (node for node in queries.TREE.find(self._db) if node.keys() >= REQUIRED_FIELDS)
+        nodes = {node["_id"]: {**node, "children": []} for node in valid}
         for node in nodes.values():
             if node["parent"] in nodes:
                 nodes[node["parent"]]["children"].append(node)
@@ -225,10 +225,10 @@ class Categories:
     # ---- inside a transaction ----
 
     def _get(self, slug: str, session: ClientSession | None) -> Category:
-        found = self._find(checks.text(slug, "slug", min_length=1, max_length=100), session)
-        if found is None:
+        category = self._find(checks.text(slug, "slug", min_length=1, max_length=100), session)
+        if category is None:
             raise UnknownCategory(f"there is no category {slug}", slug=slug)
-        return cast(Category, found)
+        return cast(Category, category)
 
     def _find(self, slug: str, session: ClientSession | None) -> Document | None:
         return queries.CATEGORY.find_one(self._db, slug=slug, session=session)
@@ -242,8 +242,8 @@ class Categories:
         return int(last["position"]) + 1 if last else 0
 
     def _deepest(self, node: Category, session: ClientSession) -> int:
-        found = next(queries.DEPTH_BELOW.run(self._db, node_id=node["_id"], session=session), None)
-        return int(found["depth"]) if found else len(node["ancestors"])
+        deepest = next(queries.DEPTH_BELOW.run(self._db, node_id=node["_id"], session=session), None)
+        return int(deepest["depth"]) if deepest else len(node["ancestors"])
 
     def _require_depth(self, ancestors: int) -> None:
         # guard: the tree has a maximum depth
@@ -280,10 +280,10 @@ class Categories:
         below = CATEGORY_TREE.below(node["_id"])
         removed = [node["_id"]]
         if children == "cascade":
-            found = (
+            descendants = (
                 self._db["commerce.categories"].find(below, {"_id": 1}, session=session).batch_size(10**6)
             )  # one round trip
-            removed += [category["_id"] for category in found]
+            removed += [category["_id"] for category in descendants]
             self._db["commerce.categories"].delete_many(below, session=session)
         elif self._count(node["_id"], session):
             # guard: a category with children is not removed

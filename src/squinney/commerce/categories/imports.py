@@ -63,11 +63,11 @@ class _TreeInMemory:
         parent: Document | None = None
         for name in path:
             parent_id = parent["_id"] if parent else None
-            found = self._by_name.get((parent_id, name))
-            if found is None:
-                found = self._new(name, parent)
-                yield found
-            parent = found
+            node = self._by_name.get((parent_id, name))
+            if node is None:
+                node = self._new(name, parent)
+                yield node
+            parent = node
 
     def _new(self, name: str, parent: Document | None) -> Document:
         position = self._counts.get(parent["_id"] if parent else None, 0)

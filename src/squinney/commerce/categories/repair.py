@@ -22,11 +22,11 @@ NEEDED: dict[str, Any] = {"slug": str, "parent": (str, type(None)), "position": 
 def find_problems(db: Db) -> Iterator[Problem]:
     """Yield the problems of the tree, read in one snapshot."""
     with db.client.start_session(snapshot=True) as session:
-        found = list(TREE.find(db, session=session))
+        stored = list(TREE.find(db, session=session))
     yield from (
-        malformed("commerce.categories", node, TypeError(defect)) for node in found if (defect := _defect(node))
+        malformed("commerce.categories", node, TypeError(defect)) for node in stored if (defect := _defect(node))
     )
-    nodes = [node for node in found if not _defect(node)]
+    nodes = [node for node in stored if not _defect(node)]
     right = CATEGORY_TREE.rebuilt(nodes)
     for node in nodes:
         if node["_id"] in right.orphans:

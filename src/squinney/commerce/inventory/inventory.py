@@ -116,10 +116,10 @@ class Inventory:
         Raises: `Invalid` for an unknown cursor; `UnknownProduct` for a SKU without a product and without movements.
         """
         checks.identifier(sku, "sku")
-        found = page(self._db, queries.MOVEMENTS, cursor=cursor, limit=limit, sku=sku)
-        if not found.items and cursor is None:
+        movements = page(self._db, queries.MOVEMENTS, cursor=cursor, limit=limit, sku=sku)
+        if not movements.items and cursor is None:
             self._product(sku)
-        return cast(Page[Movement], found)
+        return cast(Page[Movement], movements)
 
 
 def _stock_step(sku: str, kind: str, qty: int, stock: Document | None, guard: Document) -> Step:

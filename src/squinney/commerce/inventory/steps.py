@@ -40,10 +40,10 @@ def not_removed(product: Mapping[str, Any]) -> Document:
 def shortage(sku: str, qty: int, product: Mapping[str, Any] | None = None) -> Refusal:
     """Return the `refused` callable of a step that needs `qty` available units, and `product` not to be removed."""
 
-    def error_for(found: Document | None) -> SquinneyError:
-        if found and product and added_id_of(product) in found.get("removed_ids", []):
+    def error_for(stock: Document | None) -> SquinneyError:
+        if stock and product and added_id_of(product) in stock.get("removed_ids", []):
             return Stale("the product was removed")
-        available = found["qty"] if found else 0
+        available = stock["qty"] if stock else 0
         rest = "1 is available" if available == 1 else f"{available or 'none'} are available"
         message = f"{qty} units of {sku} were requested, but {rest}"
         return InadequateInventory(message, sku=sku, asked=qty, available=available)

@@ -245,10 +245,10 @@ class Orders:
 
     def _refusal(self, order_id: str, edit: Edit, session: ClientSession | None) -> SquinneyError:
         asked = {"order_id": order_id, "within_limits": edit.within_limits}
-        found = next(queries.REFUSED_ORDER.run(self._db, session=session, **asked), None)
-        if found is None:
+        order = next(queries.REFUSED_ORDER.run(self._db, session=session, **asked), None)
+        if order is None:
             return UnknownOrder(f"there is no order {order_id}", order_id=order_id)
-        return edit.refusal(cast(Order, found), within_limits=found["within_limits"])
+        return edit.refusal(cast(Order, order), within_limits=order["within_limits"])
 
     # ---- cancelling and deleting ----
 
@@ -378,12 +378,12 @@ class Orders:
         """
 
         def plan() -> Plan:
-            found = find_payment(self._db, payment["_id"])
-            order = self._order_of(found)
-            if found["state"] not in ORDER_STATUS:
+            current = find_payment(self._db, payment["_id"])
+            order = self._order_of(current)
+            if current["state"] not in ORDER_STATUS:
                 return Plan([])
-            steps = [payment_step(found, {"state": "refunded", "refunded_at": self._clock()})]
-            status = ORDER_STATUS[found["state"]]
+            steps = [payment_step(current, {"state": "refunded", "refunded_at": self._clock()})]
+            status = ORDER_STATUS[current["state"]]
             if order and order["status"] == status and order["payment_id"] == payment["_id"]:
                 steps.append(status_step("commerce.orders", order, {"status": "cancelled"}))
                 steps += restock_steps(order["_id"], order["items"], self._clock())

@@ -22,8 +22,8 @@ def checking_steps(further: Sequence[Step]) -> list[Step]:
 
     Whether the id of an insert is free is found out at the end.
     """
-    found = [step for step in Plan(further).steps if step.insert is None]
-    return [Step(step.name, step.id, guard=step.guard, refused=step.refused, route=step.route) for step in found]
+    guarded = [step for step in Plan(further).steps if step.insert is None]
+    return [Step(step.name, step.id, guard=step.guard, refused=step.refused, route=step.route) for step in guarded]
 
 
 def stored(further: Sequence[Step]) -> Document:
@@ -34,9 +34,9 @@ def stored(further: Sequence[Step]) -> Document:
 
 def further_steps(payment: Payment) -> list[Step]:
     """Return the steps that were stored with an attempt."""
-    found = bson.decode(payment["also"], ANY_DATE)["steps"] if "also" in payment else []
+    steps = bson.decode(payment["also"], ANY_DATE)["steps"] if "also" in payment else []
     refused = PaymentRefunded("a further step was refused; the payment was refunded", payment_id=payment["_id"])
-    return [Step(**step, refused=lambda _: refused) for step in found]
+    return [Step(**step, refused=lambda _: refused) for step in steps]
 
 
 def without_further_steps(payment: Payment) -> Payment:

@@ -170,9 +170,9 @@ class Settling:
         """End an attempt that failed or was refunded at the provider."""
 
         def plan() -> Plan:
-            found = find_payment(self._db, payment["_id"])
-            is_open = found["state"] == "started"
-            return Plan(self._sale.reopening_steps(found, outcome_of(charge)) if is_open else [])
+            current = find_payment(self._db, payment["_id"])
+            is_open = current["state"] == "started"
+            return Plan(self._sale.reopening_steps(current, outcome_of(charge)) if is_open else [])
 
         self._transactions.run("reopen", plan)
 
@@ -186,13 +186,13 @@ class Settling:
         """Sell what a captured payment has paid for, or record that the payment must be refunded."""
 
         def plan(available: bool) -> Plan:
-            found = find_payment(self._db, payment["_id"])
+            current = find_payment(self._db, payment["_id"])
             # guard: a payment is completed once
-            if found["state"] in ("captured", "refunding", "refunded"):
+            if current["state"] in ("captured", "refunding", "refunded"):
                 return Plan([])
             outcome = {**outcome_of(charge), **recovered}
-            steps = self._sale.selling_steps(found, outcome, available=available)
-            return Plan([self._refund_due(found, charge)] if steps is None else steps)
+            steps = self._sale.selling_steps(current, outcome, available=available)
+            return Plan([self._refund_due(current, charge)] if steps is None else steps)
 
         try:
             self._transactions.run("complete", lambda: plan(available=True))
@@ -209,11 +209,11 @@ class Settling:
         """Record that a captured payment must be refunded, and make its cart active again."""
 
         def plan() -> Plan:
-            found = find_payment(self._db, payment["_id"])
-            if found["state"] in ("captured", "refunding", "refunded"):
+            current = find_payment(self._db, payment["_id"])
+            if current["state"] in ("captured", "refunding", "refunded"):
                 return Plan([])
             due = {**outcome_of(charge), "state": "refunding", "refunding_at": self._clock(), "reason": reason[:500]}
-            return Plan(self._sale.reopening_steps(found, due))
+            return Plan(self._sale.reopening_steps(current, due))
 
         self._transactions.run("undo", plan)
 

@@ -52,15 +52,15 @@ class Pictures:
     def of(self, products: Iterable[Mapping[str, Any]]) -> dict[str, list[Picture]]:
         """Return the pictures of up to 1,000 products by SKU, oldest first, without their bytes. One query."""
         ids = {product["_id"]: product.get("added_id", "") for product in products}
-        found: dict[str, list[Picture]] = {}
+        by_sku: dict[str, list[Picture]] = {}
         if not ids:
-            return found
+            return by_sku
         checks.integer(len(ids), "products", maximum=MAX_PRODUCTS)
         for picture in queries.PICTURES_OF.find(self._db, skus=list(ids), projection=queries.WITHOUT_BYTES):
             # guard: a product does not show the pictures of a removed one that had its SKU
             if picture["product_id"] == ids[picture["sku"]]:
-                found.setdefault(picture["sku"], []).append(cast(Picture, picture))
-        return found
+                by_sku.setdefault(picture["sku"], []).append(cast(Picture, picture))
+        return by_sku
 
     @operation(reads_only=True)
     def read(self, sku: str, picture_id: str, width: int) -> tuple[Size, bytes]:
@@ -74,7 +74,7 @@ class Pictures:
         picture = queries.PICTURE.find_one(self._db, sku=sku, picture_id=picture_id)
         if picture is None:
             raise NotFound("there is no such picture", sku=sku)
-        stored = next((one for one in picture["sizes"] if one["width"] >= width), picture["sizes"][-1])
+        stored = next((size for size in picture["sizes"] if size["width"] >= width), picture["sizes"][-1])
         size: Size = {"width": stored["width"], "height": stored["height"], "type": stored["type"]}
         return size, bytes(stored["bytes"])
 

@@ -88,20 +88,20 @@ def products(
 def product(context: typer.Context, sku: str, as_json: Json = False) -> None:
     """Show a product with its categories and stock."""
     with open_systems(context) as systems:
-        found = service(systems, "catalog").get_with_categories(sku)
+        product = service(systems, "catalog").get_with_categories(sku)
         level = service(systems, "inventory").levels([sku]).get(sku)
-    pricing = found["pricing"]
+    pricing = product["pricing"]
     fields = [
-        ("Type", found["type"]),
+        ("Type", product["type"]),
         ("Price", formatted(pricing["retail"], pricing["currency"])),
         ("Available", str(level["qty"] if level else 0)),
-        ("Categories", ", ".join(category["slug"] for category in found["categories"])),
-        ("Genre", readable(found["details"].get("genre"))),
-        *labelled(found["details"]),
-        *((pair["n"], readable(pair["v"])) for pair in found["properties"]),
+        ("Categories", ", ".join(category["slug"] for category in product["categories"])),
+        ("Genre", readable(product["details"].get("genre"))),
+        *labelled(product["details"]),
+        *((pair["n"], readable(pair["v"])) for pair in product["properties"]),
     ]
-    lines = [f"{found['_id']}: {found['title']}", *(f"  {name}: {text}" for name, text in fields if text)]
-    print_result({**found, "stock": level}, "\n".join(lines), as_json)
+    lines = [f"{product['_id']}: {product['title']}", *(f"  {name}: {text}" for name, text in fields if text)]
+    print_result({**product, "stock": level}, "\n".join(lines), as_json)
 
 
 # ---- orders ----
@@ -118,9 +118,9 @@ def orders(
     """List orders, newest first."""
     with open_systems(context) as systems:
         # guard: orders continue after the cursor
-        found, paged = service(systems, "orders"), {"cursor": cursor, "limit": limit}
+        orders, paged = service(systems, "orders"), {"cursor": cursor, "limit": limit}
         # guard: orders are filtered by customer
-        page = found.all(**paged) if customer is None else found.by_customer(customer, **paged)
+        page = orders.all(**paged) if customer is None else orders.by_customer(customer, **paged)
     total = Column("total", justify="right")
     print_page(page, as_json, [Column("id", no_wrap=True), "placed", "status", "lines", total, "customer"], _order_row)
 
@@ -134,8 +134,8 @@ def _order_row(order: Order) -> list[str]:
 def order(context: typer.Context, order_id: str, as_json: Json = False) -> None:
     """Show an order with its lines."""
     with open_systems(context) as systems:
-        found = service(systems, "orders").get(order_id)
-    _show_order(found, as_json)
+        order = service(systems, "orders").get(order_id)
+    _show_order(order, as_json)
 
 
 @app.command()
@@ -197,10 +197,11 @@ def category(context: typer.Context, slug: Slug, as_json: Json = False) -> None:
     """Show a category with its ancestors and all its children."""
     with open_systems(context) as systems:
         tree = service(systems, "categories")
-        found = tree.get(slug)
+        category = tree.get(slug)
         children = list(all_items(lambda cursor: tree.children(slug, cursor=cursor, limit=1_000)))
-    lines = [f"{trail(found)} (id {found['_id']})", *(f"  {child['slug']}: {child['name']}" for child in children)]
-    print_result({**found, "children": children}, "\n".join(lines), as_json)
+    below = (f"  {child['slug']}: {child['name']}" for child in children)
+    lines = [f"{trail(category)} (id {category['_id']})", *below]
+    print_result({**category, "children": children}, "\n".join(lines), as_json)
 
 
 @app.command()

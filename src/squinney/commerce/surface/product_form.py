@@ -89,16 +89,16 @@ def from_lines(text: str, before: Mapping[str, Any], field: str) -> dict[str, An
 
     Raises: `Invalid` naming the line.
     """
-    found: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     for line in filter(str.strip, text.split("\n")):
         name, value = _split_line(line.strip(), field)
         # guard: the lines of the product form have different names
-        if name in found:
+        if name in details:
             raise Invalid(f"{field}: there are two lines for {name[:50]}", field=field)
         same = name in before and _value_text(before[name]) == value
         # guard: an unchanged line of the product form keeps its value
-        found[name] = before[name] if same else _json_or_text(value)
-    return found
+        details[name] = before[name] if same else _json_or_text(value)
+    return details
 
 
 def _split_line(line: str, field: str) -> tuple[str, str]:

@@ -141,8 +141,8 @@ def _listing(shop: Shop, current: Any, chosen: dict[str, str], sort: str, cursor
     page, damaged = without_damaged(page, is_valid_product)
     levels = valid_levels(shop.inventory, [product["_id"] for product in page.items])
     pictures = shop.pictures.of(page.items)
-    found = {"page": page, "damaged": damaged, "facets": facets or {}}
-    return {**found, "levels": levels, "pictures": pictures, "error": None}
+    shown = {"page": page, "damaged": damaged, "facets": facets or {}}
+    return {**shown, "levels": levels, "pictures": pictures, "error": None}
 
 
 def _link_builder(chosen: dict[str, str], sort: str) -> Any:
@@ -420,8 +420,8 @@ def _carts_for(systems: Assembled, carts: Carts, card: str) -> Carts:
 @router.get("/orders", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_orders(request: Request, shop: ShopDep, cursor: Cursor = None) -> Response:
     """List the visitor's orders."""
-    found = shop.orders.by_customer(signed_in(request)["_id"], cursor=cursor, limit=25)
-    page, damaged = without_damaged(found, is_valid_order)
+    orders = shop.orders.by_customer(signed_in(request)["_id"], cursor=cursor, limit=25)
+    page, damaged = without_damaged(orders, is_valid_order)
     return render(request, "commerce/orders.html", page=page, damaged=damaged, find=None)
 
 

@@ -276,8 +276,8 @@ class Follower:
 
         The next poll reads those from `looked_at` on again, since concurrent writes may become visible late.
         """
-        found = [self._changed(source.collection, source.since, since) for source in self._sources if source.since]
-        for at, change in heapq.merge(*found, key=itemgetter(0)):
+        by_source = [self._changed(source.collection, source.since, since) for source in self._sources if source.since]
+        for at, change in heapq.merge(*by_source, key=itemgetter(0)):
             key = (change.collection, repr(change.document_id))  # an id may be a document
             # guard: polling repeats nothing
             if seen.get(key) != at:

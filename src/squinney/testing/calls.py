@@ -53,9 +53,9 @@ def _bound(act: Callable[..., object], values: Sequence[object]) -> inspect.Boun
     # `partial(act, by=...)` makes the parameters after `by` keywords, though they have no value yet.
     kinds = (*POSITIONAL, inspect.Parameter.KEYWORD_ONLY) if isinstance(act, partial) else POSITIONAL
     others = [
-        one.name
-        for one in signature.parameters.values()
-        if one.kind in kinds and (one.kind in POSITIONAL or one.default is one.empty)
+        parameter.name
+        for parameter in signature.parameters.values()
+        if parameter.kind in kinds and (parameter.kind in POSITIONAL or parameter.default is parameter.empty)
     ]
     if not others:
         return signature.bind(values[0])
@@ -123,9 +123,9 @@ def require_collections(collections: Sequence[object]) -> None:
     Raises: `TypeError`.
     """
     require_list("collections", collections, "Collections")
-    for one in collections:
-        if not isinstance(one, Collection):
-            raise TypeError(f"collections must hold squinney.mongo.schema.Collection objects, not {one!r}")
+    for collection in collections:
+        if not isinstance(collection, Collection):
+            raise TypeError(f"collections must hold squinney.mongo.schema.Collection objects, not {collection!r}")
 
 
 def failure_of(check: Callable[..., object], db: Db, prepared: Any) -> str:
@@ -136,13 +136,13 @@ def failure_of(check: Callable[..., object], db: Db, prepared: Any) -> str:
         return one_line(error)
 
 
-def found_by(problems: Callable[[Db], Iterable[object]] | None, db: Db) -> str:
+def problems_left(problems: Callable[[Db], Iterable[object]] | None, db: Db) -> str:
     """Return the problems that `problems(db)` finds, or why it failed; an empty string if there are none."""
     try:
-        found = [str(problem) for problem in problems(db)] if problems else []
+        texts = [str(problem) for problem in problems(db)] if problems else []
     except Exception as error:
         return f"problems failed: {one_line(error)}"
-    return "problems: " + "; ".join(found) if found else ""
+    return "problems: " + "; ".join(texts) if texts else ""
 
 
 def one_line(error: BaseException) -> str:

@@ -25,7 +25,7 @@ def collection_names(db: Db) -> list[str]:
 
 def non_empty(db: Db, names: Iterable[str]) -> list[str]:
     """Return the names of those collections that hold a document."""
-    return [one["_id"] for one in read_each(db, names, _name_if_filled)]
+    return [filled["_id"] for filled in read_each(db, names, _name_if_filled)]
 
 
 def read_each(db: Db, names: Iterable[str], stages: Callable[[str], list[Document]]) -> Iterable[Document]:
@@ -68,12 +68,12 @@ class EmptyDatabase:
 
 def _structure_of(db: Db) -> dict[str, Any]:
     """Return what every collection has besides its documents: its type, options and indexes."""
-    found = list(db.list_collections(filter={"name": {"$not": {"$regex": r"^system\."}}}))
-    return {one["name"]: (one["type"], one["options"], _indexes_of(db, one)) for one in found}
+    listed = db.list_collections(filter={"name": {"$not": {"$regex": r"^system\."}}})
+    return {made["name"]: (made["type"], made["options"], _indexes_of(db, made)) for made in listed}
 
 
-def _indexes_of(db: Db, found: Any) -> list[Document]:
-    return [] if found["type"] == "view" else list(map(dict, db[found["name"]].list_indexes()))
+def _indexes_of(db: Db, made: Any) -> list[Document]:
+    return [] if made["type"] == "view" else list(map(dict, db[made["name"]].list_indexes()))
 
 
 def _name_if_filled(name: str) -> list[Document]:

@@ -193,12 +193,12 @@ def _add_calls_without_effect(ordered: list[Call], model: Model, done: int, stat
 
 def _next_calls(ordered: list[Call], done: int) -> list[int]:
     """Return the calls that may come next: those that began before any other remaining call ended."""
-    found, first_end = [], inf
+    following, first_end = [], inf
     first_remaining = (~done & (done + 1)).bit_length() - 1
     for index in range(first_remaining, len(ordered)):
         if ordered[index].start > first_end:
             break
         if not done >> index & 1:
-            found.append(index)
+            following.append(index)
             first_end = min(first_end, ordered[index].end)
-    return found
+    return following

@@ -27,10 +27,10 @@ PRIMARY_SECONDS = 60.0
 class ReplicaSet:
     """Members on loopback ports, numbered from 0, each with its own data folder."""
 
-    def __init__(self, folder: Path, found: Binary, ports: list[int]) -> None:
+    def __init__(self, folder: Path, mongod: Binary, ports: list[int]) -> None:
         self.ports = ports
         self.folders = [folder / f"member-{number}" for number in range(len(ports))]
-        self._binary = found
+        self._binary = mongod
 
     @classmethod
     def start(cls, folder: Path, members: int = 3, *, mongod: Path | None = None) -> Self:
@@ -39,8 +39,8 @@ class ReplicaSet:
         Raises: NoServer if a member does not start or no primary is elected.
         """
         folders.claim(folder)
-        found = binary.find(mongod, libraries=folder / "lib")
-        replica_set = cls(folder, found, free_ports(members))
+        program = binary.find(mongod, libraries=folder / "lib")
+        replica_set = cls(folder, program, free_ports(members))
         atexit.register(replica_set.stop)
         try:
             for member in range(members):

@@ -20,7 +20,7 @@ def written_to(name: str, command: Mapping[str, Any]) -> set[str]:
     if name == "aggregate":
         return {_target(command["pipeline"][-1])}
     if name == "bulkWrite":
-        return {one["ns"].partition(".")[2] for one in command.get("nsInfo", ())}
+        return {target["ns"].partition(".")[2] for target in command.get("nsInfo", ())}
     return {command[name]} if isinstance(command[name], str) else set()
 
 

@@ -120,7 +120,7 @@ def run(
     common.MIN_HEARTBEAT_INTERVAL = SECONDS_WITHOUT_SERVER  # by default each server selection would take half a second
     code = NOT_IMPORTABLE
     try:
-        work, prepared = (pickle.loads(one) for one in (act, state))  # noqa: S301 (pickled by the parent)
+        work, prepared = map(pickle.loads, (act, state))
         code = FAILED
         proxy = Proxy(socket, folder) if way == "reply-lost" else None
         killer = Killer(way, at_write, proxy, report)

@@ -73,8 +73,8 @@ class Proxy:
         self.dead = True
         self.path.unlink(missing_ok=True)
         _shut(self._listener)
-        for one in self._open:
-            _shut(one)
+        for connection in self._open:
+            _shut(connection)
 
 
 @contextmanager
@@ -105,8 +105,8 @@ def _receive(source: socket.socket, size: int) -> bytes:
     return bytes(received)
 
 
-def _shut(one: socket.socket) -> None:
+def _shut(connection: socket.socket) -> None:
     with suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)
+        connection.shutdown(socket.SHUT_RDWR)
     with suppress(OSError):
-        one.close()
+        connection.close()

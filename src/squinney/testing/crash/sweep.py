@@ -19,8 +19,8 @@ from squinney.mongo.schema import Collection, Db
 from squinney.testing.calls import (
     call,
     failure_of,
-    found_by,
     one_line,
+    problems_left,
     require_collections,
     require_function,
     require_functions,
@@ -131,7 +131,7 @@ def sweep(
     _require_usable(prepare, act, check, settle, problems, ways)
     require_collections(collections)
     # A test's database is emptied before each crash, so nothing in it is worth keeping.
-    schema.apply(db, collections, adopt=[one.name for one in collections])
+    schema.apply(db, collections, adopt=[collection.name for collection in collections])
     database = EmptyDatabase(db, collections)
     prepared = _require_completes(act, prepare, database, socket)
     if wrong := _find_wrong(db, prepared, settle or _nothing, check, problems):
@@ -262,7 +262,7 @@ def abort_open_transactions(db: Db, app: str) -> None:
         {"$match": {"appName": app, "type": "idleSession"}},
     ]
     admin = db.client.get_database("admin", read_concern=ReadConcern("local"))
-    sessions = [{"id": found["lsid"]["id"]} for found in admin.aggregate(idle)]
+    sessions = [{"id": session["lsid"]["id"]} for session in admin.aggregate(idle)]
     if sessions:
         admin.command("killSessions", sessions, codec_options=db.codec_options)
 
@@ -280,6 +280,6 @@ def _find_wrong(
             call(settle, db, prepared)
     except Exception as error:
         return f"settle failed: {one_line(error)}"
-    if found := found_by(problems, db):
-        return found
+    if left := problems_left(problems, db):
+        return left
     return failure_of(check, db, prepared)

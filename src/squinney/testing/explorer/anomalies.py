@@ -61,23 +61,23 @@ def _lost_update(steps: Sequence[Touched]) -> tuple[str, int]:
     for at, step in enumerate(steps):
         for began, read in enumerate(steps[:at]):
             if read.letter == step.letter and (same := read.read & step.changed):
-                between = (one for one in steps[began + 1 : at] if one.letter != step.letter)
-                if any(one.changed & same for one in between):
+                between = (other for other in steps[began + 1 : at] if other.letter != step.letter)
+                if any(other.changed & same for other in between):
                     return LOST_UPDATE, at
     return "", -1
 
 
 def _write_skew(steps: Sequence[Touched]) -> tuple[str, int]:
     """Two operations read the same documents, and each changes another one of them."""
-    for one, other in combinations(sorted({step.letter for step in steps}), 2):
+    for first, second in combinations(sorted({step.letter for step in steps}), 2):
         read, changed = (
             {
                 letter: frozenset().union(*(getattr(step, what) for step in steps if step.letter == letter))
-                for letter in (one, other)
+                for letter in (first, second)
             }
             for what in ("read", "changed")
         )
-        if read[one] & changed[other] and read[other] & changed[one] and not changed[one] & changed[other]:
+        if read[first] & changed[second] and read[second] & changed[first] and not changed[first] & changed[second]:
             last = max(at for at, step in enumerate(steps) if step.changed)
             return WRITE_SKEW, last
     return "", -1
@@ -86,8 +86,8 @@ def _write_skew(steps: Sequence[Touched]) -> tuple[str, int]:
 def _lost_write(steps: Sequence[Touched]) -> tuple[str, int]:
     """An operation dies, or gives up after a lost reply, between its writes: the later ones are lost."""
     for at, step in enumerate(steps):
-        if step.kind == "death" and any(one.letter == step.letter and one.changed for one in steps[:at]):
+        if step.kind == "death" and any(other.letter == step.letter and other.changed for other in steps[:at]):
             return LOST_WRITE, at
-        if step.kind == "lost-reply" and step.changed and all(one.letter != step.letter for one in steps[at + 1 :]):
+        if step.kind == "lost-reply" and step.changed and all(other.letter != step.letter for other in steps[at + 1 :]):
             return LOST_WRITE, at
     return "", -1

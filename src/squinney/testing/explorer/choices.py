@@ -31,12 +31,12 @@ def parse_schedule(text: str, letters: str) -> Steps:
     """
     steps: list[str] = []
     for part in text.split():
-        found = re.fullmatch(rf"([{letters}][!?~]?|\.)(\d*)", part)
-        if not found:
+        step = re.fullmatch(rf"([{letters}][!?~]?|\.)(\d*)", part)
+        if not step:
             name = re.split(r"[^A-Za-z]", part)[0]
             why = f"{name!r} names no operation" if name and name not in letters else f"see {part!r}"
             raise ValueError(f"{text!r} is not a schedule of the operations {', '.join(letters)}: {why}")
-        steps += [found[1]] * int(found[2] or 1)
+        steps += [step[1]] * int(step[2] or 1)
     return tuple(steps)
 
 

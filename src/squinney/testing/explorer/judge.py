@@ -10,7 +10,7 @@ from typing import Any
 from pymongo.errors import ConnectionFailure
 
 from squinney.mongo.schema import Db
-from squinney.testing.calls import call, failure_of, found_by, one_line
+from squinney.testing.calls import call, failure_of, one_line, problems_left
 from squinney.testing.explorer.actor import Actor, Outcome
 from squinney.testing.explorer.operations import LETTERS, Act, Operation
 from squinney.testing.explorer.prepared import PreparedDatabase
@@ -111,8 +111,8 @@ class Judge:
         return changes, wrong
 
     def _check(self) -> str:
-        if problems := found_by(self._demands.problems, self._database.db):
-            return problems
+        if left := problems_left(self._demands.problems, self._database.db):
+            return left
         if not self._demands.check:
             return ""
         failed = failure_of(self._demands.check, self._database.db, self._database.prepared)

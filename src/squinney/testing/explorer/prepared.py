@@ -44,7 +44,7 @@ class PreparedDatabase:
         self.prepared: Any = run_prepare(prepare, db) if prepare else None
         self.documents: Documents = {name: list(db[name].find()) for name in collection_names(db)}
         self.masks = Masks(self.documents)
-        self._encoded = {name: _encoded(found) for name, found in self.documents.items()}
+        self._encoded = {name: _encoded(documents) for name, documents in self.documents.items()}
         self.sound: dict[object, Changes] = {}  # by fingerprint before settling: changes that passed all checks
         self._changes: dict[str, Change] = {}
         self._serial_runs: dict[object, Ran] = {}
@@ -62,22 +62,22 @@ class PreparedDatabase:
         """Return how the database differs now. Only collections written to since the last call are read."""
         names = sorted(self._written.names)
         self._written.names.clear()
-        for name, found in self._read(names).items():
-            self._changes[name] = self._change(name, found)
+        for name, documents in self._read(names).items():
+            self._changes[name] = self._change(name, documents)
         return {name: change for name, change in self._changes.items() if change.added or change.removed}
 
     def _read(self, names: Sequence[str]) -> Documents:
         """Read all documents of these collections in one command."""
-        found: dict[str, list[Document]] = {name: [] for name in names}
-        for one in read_each(self.db, names, _labelled) if names else ():
-            found[one["name"]].append(one["document"])
-        return found
+        documents: dict[str, list[Document]] = {name: [] for name in names}
+        for labelled in read_each(self.db, names, _labelled) if names else ():
+            documents[labelled["name"]].append(labelled["document"])
+        return documents
 
-    def _change(self, name: str, found: Iterable[Document]) -> Change:
-        was, now = self._encoded.get(name, {}), _encoded(found)
+    def _change(self, name: str, documents: Iterable[Document]) -> Change:
+        was, now = self._encoded.get(name, {}), _encoded(documents)
         return Change(
-            [document for one, (text, document) in now.items() if was.get(one, ("",))[0] != text],
-            [document for one, (text, document) in was.items() if now.get(one, ("",))[0] != text],
+            [document for key, (text, document) in now.items() if was.get(key, ("",))[0] != text],
+            [document for key, (text, document) in was.items() if now.get(key, ("",))[0] != text],
         )
 
     def restore(self) -> None:
@@ -133,18 +133,19 @@ def _labelled(name: str) -> list[Document]:
 
 def _encoded(documents: Iterable[Document]) -> dict[bytes, tuple[bytes, Document]]:
     """Encode documents, by id. In BSON, unlike in Python, 1, 1.0 and True differ, and so do two orders of fields."""
-    return {encode({"": one["_id"]}, codec_options=CODEC): (encode(one, codec_options=CODEC), one) for one in documents}
+    return {_key(document): (encode(document, codec_options=CODEC), document) for document in documents}
+
+
+def _key(document: Document) -> bytes:
+    return encode({"": document["_id"]}, codec_options=CODEC)
 
 
 def _undoing(name: str, change: Change) -> list[Document]:
     """Return few commands that undo a change. The server refuses them if documents exchanged a unique value."""
-    was, now = (
-        {encode({"": one["_id"]}, codec_options=CODEC): one for one in documents}
-        for documents in (change.removed, change.added)
-    )
-    new = [one for key, one in now.items() if key not in was]
-    changed = [one for key, one in was.items() if key in now]
-    deleted = [one for key, one in was.items() if key not in now]
+    was, now = ({_key(document): document for document in documents} for documents in (change.removed, change.added))
+    new = [document for key, document in now.items() if key not in was]
+    changed = [document for key, document in was.items() if key in now]
+    deleted = [document for key, document in was.items() if key not in now]
     return _commands(name, new, changed, deleted)
 
 
@@ -158,8 +159,8 @@ def _commands(
 ) -> list[Document]:
     """Return a command for each kind of write that there is."""
     unchecked = {"bypassDocumentValidation": True}
-    deletes = [{"q": {"_id": one["_id"]}, "limit": 1} for one in deleted]
-    updates = [{"q": {"_id": one["_id"]}, "u": one} for one in replaced]
+    deletes = [{"q": {"_id": document["_id"]}, "limit": 1} for document in deleted]
+    updates = [{"q": {"_id": document["_id"]}, "u": document} for document in replaced]
     commands: list[tuple[Sequence[Document], Document]] = [
         (deleted, {"delete": name, "deletes": deletes}),
         (replaced, {"update": name, "updates": updates, **unchecked}),

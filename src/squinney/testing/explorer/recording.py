@@ -76,8 +76,10 @@ def _kind(chosen: str, actor: Actor | None) -> Kind:
 
 def shown(documents: Mapping[str, Iterable[Raw]]) -> Documents:
     """Return documents as text, by collection and id."""
-    found = {f"{name} {_value(one['_id'])}": _fields(one) for name, each in documents.items() for one in each}
-    return dict(sorted(found.items())[:MAX_DOCUMENTS])
+    texts = {
+        f"{name} {_value(document['_id'])}": _fields(document) for name, each in documents.items() for document in each
+    }
+    return dict(sorted(texts.items())[:MAX_DOCUMENTS])
 
 
 def described(name: str, command: Raw) -> str:
@@ -88,19 +90,19 @@ def described(name: str, command: Raw) -> str:
 
 def _statements(name: str, command: Raw) -> list[str]:
     if name == "update":
-        return ["; ".join(f"{_found(one['q'])}: {_change(one['u'])}" for one in command["updates"])]
+        return ["; ".join(f"{_filter(statement['q'])}: {_change(statement['u'])}" for statement in command["updates"])]
     if name == "delete":
-        return ["; ".join(_found(one["q"]) for one in command["deletes"])]
+        return ["; ".join(_filter(statement["q"]) for statement in command["deletes"])]
     if name == "insert":
-        return ["; ".join(f"{_value(one['_id'])}: {_fields(one)}" for one in command["documents"])]
+        return ["; ".join(f"{_value(document['_id'])}: {_fields(document)}" for document in command["documents"])]
     if name == "find":
-        return [_found(command.get("filter", {}))]
+        return [_filter(command.get("filter", {}))]
     if name == "findAndModify":
-        return [f"{_found(command.get('query', {}))}: {_change(command.get('update', {}))}"]
+        return [f"{_filter(command.get('query', {}))}: {_change(command.get('update', {}))}"]
     return [str(command[name])] if isinstance(command.get(name), str) else []
 
 
-def _found(query: Raw) -> str:
+def _filter(query: Raw) -> str:
     """Describe a filter: the id, and what else it demands."""
     rest = {name: value for name, value in query.items() if name != "_id"}
     words = [_value(query["_id"])] if "_id" in query else []
@@ -163,4 +165,4 @@ def _documents_read(actor: Actor, sent: tuple[str, Raw]) -> set[str]:
     name, command = sent
     if name != "find" or actor.replied is None:
         return set()
-    return {f"{command['find']} {_value(one['_id'])}" for one in _batch(actor.replied) if "_id" in one}
+    return {f"{command['find']} {_value(document['_id'])}" for document in _batch(actor.replied) if "_id" in document}

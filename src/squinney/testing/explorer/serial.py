@@ -58,7 +58,7 @@ class SerialOrders:
         return any(
             self._agrees(order, results, state, values=values)
             for order in _orders(results)
-            if not any(before(later, one) for one, later in combinations(order, 2))
+            if not any(before(later, earlier) for earlier, later in combinations(order, 2))
         )
 
     def explain_refusal(self, letter: str, results: Mapping[str, Result]) -> bool:
@@ -88,5 +88,5 @@ def _orders(results: Mapping[str, Result]) -> Iterator[Sequence[str]]:
         yield from permutations([*sure, *subset])
 
 
-def _alike(one: Result, other: Result, values: bool) -> bool:
-    return one == other if values or one.kind == "refused" else one.kind == other.kind
+def _alike(result: Result, other: Result, values: bool) -> bool:
+    return result == other if values or result.kind == "refused" else result.kind == other.kind

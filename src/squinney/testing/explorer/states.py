@@ -45,9 +45,9 @@ class Masks:
     """Replaces what differs between two runs of the same operations by placeholders: fresh ids, texts and times."""
 
     def __init__(self, documents: Documents) -> None:
-        leaves = [leaf for found in documents.values() for _, leaf in _leaves(found)]
+        leaves = [leaf for each in documents.values() for _, leaf in _leaves(each)]
         self._known = {leaf for leaf in leaves if isinstance(leaf, ObjectId | datetime | Timestamp)}
-        self._known |= {found for leaf in leaves if isinstance(leaf, str) for found in FRESH_ID.findall(leaf)}
+        self._known |= {text for leaf in leaves if isinstance(leaf, str) for text in FRESH_ID.findall(leaf)}
         self._texts: set[str] = {leaf for leaf in leaves if isinstance(leaf, str)}
         self._learnt = False
         self._fresh: set[tuple[str, int]] = set()  # fields that hold fresh texts, and the length of these texts
@@ -57,23 +57,23 @@ class Masks:
         """Return masks that know what is fresh: texts and numbers that only one of two runs of an operation writes."""
         learnt = Masks({})
         learnt._known, learnt._texts, learnt._learnt = self._known, set(self._texts), True
-        for runs_of_one in runs:
-            one, other = map(self._texts_of, runs_of_one)
-            both = {text for _, text in one} & {text for _, text in other}
+        for both_runs in runs:
+            first, second = map(self._texts_of, both_runs)
+            both = {text for _, text in first} & {text for _, text in second}
             learnt._texts |= both
-            learnt._fresh |= {(name, len(text)) for name, text in one | other if text not in both | self._texts}
-            one_numbers, other_numbers = map(_numbers_of, runs_of_one)
-            learnt._random |= {name for name, _ in one_numbers ^ other_numbers}
+            learnt._fresh |= {(name, len(text)) for name, text in first | second if text not in both | self._texts}
+            first_numbers, second_numbers = map(_numbers_of, both_runs)
+            learnt._random |= {name for name, _ in first_numbers ^ second_numbers}
         return learnt
 
     def _texts_of(self, changes: Changes) -> set[tuple[str, str]]:
-        leaves = (leaf for found in added_documents(changes).values() for leaf in _leaves(found))
+        leaves = (leaf for documents in added_documents(changes).values() for leaf in _leaves(documents))
         return {(name, self._without_ids(leaf, _fresh)) for name, leaf in leaves if isinstance(leaf, str)}
 
     def _without_ids(self, text: str, placeholder: Placeholder) -> str:
         if len(text) < MIN_ID_LENGTH:
             return text
-        return FRESH_ID.sub(lambda found: found[0] if found[0] in self._known else placeholder(found[0]), text)
+        return FRESH_ID.sub(lambda match: match[0] if match[0] in self._known else placeholder(match[0]), text)
 
     def state(self, changes: Changes, ignored: Iterable[str] = ()) -> State:
         """Return the changes without what differs between two runs of the same operations."""
@@ -83,7 +83,7 @@ class Masks:
     def _counts(self, change: Change) -> dict[str, int]:
         counts = Counter(map(self._as_text, change.added))
         counts.subtract(map(self._as_text, change.removed))
-        return {one: count for one, count in counts.items() if count}
+        return {text: count for text, count in counts.items() if count}
 
     def fingerprint(self, changes: Changes) -> str:
         """Return a text that is equal for two databases only if every check and repair treats them alike.
@@ -93,14 +93,14 @@ class Masks:
         """
         added = [leaf for change in changes.values() for _, leaf in _leaves(change.added)]
         times = sorted({leaf for leaf in added if isinstance(leaf, Timestamp)})  # checks may depend on their order
-        numbers: dict[Any, int] = {one: number for number, one in enumerate(times)}
+        numbers: dict[Any, int] = {time: number for number, time in enumerate(times)}
         in_order = {
-            name: [sorted(change.added, key=self._as_text), [one["_id"] for one in change.removed]]
+            name: [sorted(change.added, key=self._as_text), [document["_id"] for document in change.removed]]
             for name, change in sorted(changes.items())
         }
         masked = self._masked(
             in_order,
-            lambda found: f"<{numbers.setdefault(found, len(numbers))}>",
+            lambda fresh_id: f"<{numbers.setdefault(fresh_id, len(numbers))}>",
             lambda name, text: (name, len(text)) in self._fresh and text not in self._texts,
         )
         return json.dumps(masked, default=json_util.default)
@@ -121,8 +121,8 @@ class Masks:
                 return placeholder(value)
             return self._without_ids(value, placeholder)
         if isinstance(value, dict):
-            names = [self._without_ids(str(one), placeholder) for one in value]
-            inside = [self._masked(inner, placeholder, is_fresh, str(one)) for one, inner in value.items()]
+            names = [self._without_ids(str(key), placeholder) for key in value]
+            inside = [self._masked(inner, placeholder, is_fresh, str(key)) for key, inner in value.items()]
             return dict(zip(names, inside, strict=True))
         if isinstance(value, list | tuple):
             return [self._masked(inner, placeholder, is_fresh, name) for inner in value]
@@ -135,7 +135,7 @@ class Masks:
         return value
 
 
-def _fresh(found: Any) -> str:
+def _fresh(value: Any) -> str:
     return FRESH
 
 
@@ -144,16 +144,16 @@ def _is_number(value: Any) -> bool:
 
 
 def _numbers_of(changes: Changes) -> set[tuple[str, int]]:
-    leaves = (leaf for found in added_documents(changes).values() for leaf in _leaves(found))
+    leaves = (leaf for documents in added_documents(changes).values() for leaf in _leaves(documents))
     return {(name, leaf) for name, leaf in leaves if _is_number(leaf)}
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Yield every value in a document with the name of its field, and every field name with an empty name."""
     if isinstance(value, Mapping):
-        for one, inner in value.items():
-            yield "", one
-            yield from _leaves(inner, one)
+        for key, inner in value.items():
+            yield "", key
+            yield from _leaves(inner, key)
     elif isinstance(value, list):
         for inner in value:
             yield from _leaves(inner, name)

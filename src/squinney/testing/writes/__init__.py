@@ -41,8 +41,8 @@ def unswept(package: ModuleType, covered: Iterable[str] = ()) -> list[str]:
 def _exists(name: str) -> bool:
     """Return whether an imported module has this `Class.method` or `package.function`: cases may be of two packages."""
     owner, _, last = name.rpartition(".")
-    modules = [(module, getattr(found, "__dict__", {})) for module, found in list(sys.modules.items())]
+    modules = [(path, getattr(module, "__dict__", {})) for path, module in list(sys.modules.items())]
     return any(
-        hasattr(names.get(owner), last) or (module.rpartition(".")[2] == owner and last in names)
-        for module, names in modules
+        hasattr(offered.get(owner), last) or (path.rpartition(".")[2] == owner and last in offered)
+        for path, offered in modules
     )

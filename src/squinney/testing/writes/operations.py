@@ -37,7 +37,7 @@ class Operations:
 
     def writing_twice(self) -> list[str]:
         """Return the names of the operations with a path, run by a test or not, that has more than one write."""
-        return [name for name, one in self.all.items() if one.writes > 1]
+        return [name for name, operation in self.all.items() if operation.writes > 1]
 
     def _add(self, name: str, function: Function) -> None:
         if name in self.all and self.all[name].function is not function:
@@ -46,14 +46,14 @@ class Operations:
 
     def _public(self, package: Module) -> Iterator[tuple[str, Function]]:
         for name in public_names(package):
-            found = package.named(name)
-            if isinstance(found, Function):
-                yield f"{package.name.rpartition('.')[2]}.{name}", found
-            elif isinstance(found, Class):
-                for one in self._sources.with_bases(found):
-                    for method in one.methods:
+            offered = package.named(name)
+            if isinstance(offered, Function):
+                yield f"{package.name.rpartition('.')[2]}.{name}", offered
+            elif isinstance(offered, Class):
+                for owner in self._sources.with_bases(offered):
+                    for method in owner.methods:
                         if not method.startswith("_"):
-                            yield f"{found.name}.{method}", self._sources.methods_of(found, method)[0]
+                            yield f"{offered.name}.{method}", self._sources.methods_of(offered, method)[0]
 
 
 def public_names(module: Module) -> list[str]:

@@ -37,11 +37,11 @@ class PossibleWrites:
         """Return 0, 1, or 2 for two or more. Counts are repeated until no caller's count changes any more."""
         self._begin(function)
         while self._waiting:
-            one, _ = self._waiting.popitem()
-            count = self._count(one)
-            if count != self._counts[one]:
-                self._counts[one] = count
-                self._waiting.update(dict.fromkeys(self._callers.get(one, ())))
+            caller, _ = self._waiting.popitem()
+            count = self._count(caller)
+            if count != self._counts[caller]:
+                self._counts[caller] = count
+                self._waiting.update(dict.fromkeys(self._callers.get(caller, ())))
         return self._counts[function]
 
     def _begin(self, function: Function) -> None:
@@ -57,17 +57,19 @@ class PossibleWrites:
         """Return the most writes that calling this expression may send."""
         if call not in self._called:
             targets = self._sources.resolve(call, function.module, self._types[function], guess=guess)
-            self._called[call] = [one for target in targets for one in self._functions_run_by(target)]
-            for one in self._called[call]:
-                self._begin(one)
-                self._callers.setdefault(one, set()).add(function)
-        return max((self._counts[one] for one in self._called[call]), default=0)
+            self._called[call] = [run for target in targets for run in self._functions_run_by(target)]
+            for run in self._called[call]:
+                self._begin(run)
+                self._callers.setdefault(run, set()).add(function)
+        return max((self._counts[run] for run in self._called[call]), default=0)
 
-    def _functions_run_by(self, one: Function | Class) -> Iterable[Function]:
-        if isinstance(one, Function):
-            return [one]
+    def _functions_run_by(self, target: Function | Class) -> Iterable[Function]:
+        if isinstance(target, Function):
+            return [target]
         return [
-            method for name in ("__init__", "__enter__", "__exit__") for method in self._sources.methods_of(one, name)
+            method
+            for name in ("__init__", "__enter__", "__exit__")
+            for method in self._sources.methods_of(target, name)
         ]
 
 
@@ -92,70 +94,70 @@ class Body:
             on = _sum(on, further)
         return on, left
 
-    def _statement(self, one: ast.stmt) -> Paths:
-        match one:
+    def _statement(self, node: ast.stmt) -> Paths:
+        match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 return 0, NO_PATH
             case ast.Return() | ast.Raise():
-                return NO_PATH, self._expressions(one)
+                return NO_PATH, self._expressions(node)
             case ast.Break() | ast.Continue():
                 return NO_PATH, 0
             case ast.If():
-                return _then(self.expression(one.test), _either(self.block(one.body), self.block(one.orelse)))
+                return _then(self.expression(node.test), _either(self.block(node.body), self.block(node.orelse)))
             case ast.For() | ast.AsyncFor():
-                return self._loop(self.expression(one.iter), one)
+                return self._loop(self.expression(node.iter), node)
             case ast.While():
-                return self._loop(0, one, test=self.expression(one.test))
+                return self._loop(0, node, test=self.expression(node.test))
             case ast.With() | ast.AsyncWith():
-                return _then(sum(self.expression(item.context_expr) for item in one.items), self.block(one.body))
+                return _then(sum(self.expression(item.context_expr) for item in node.items), self.block(node.body))
             case ast.Try():
-                return self._try(one)
+                return self._try(node)
             case ast.Match():
-                return _then(self.expression(one.subject), _either(*(self.block(case.body) for case in one.cases)))
+                return _then(self.expression(node.subject), _either(*(self.block(case.body) for case in node.cases)))
             case _:
-                return self._expressions(one), NO_PATH
+                return self._expressions(node), NO_PATH
 
-    def _loop(self, before: int, one: ast.For | ast.AsyncFor | ast.While, *, test: int = 0) -> Paths:
+    def _loop(self, before: int, loop: ast.For | ast.AsyncFor | ast.While, *, test: int = 0) -> Paths:
         """Count a loop. The body can run again only if its end or a `continue` can be reached."""
-        on, left = self.block(one.body)
-        again = max(on, left if _has(one, ast.Continue) else NO_PATH)
+        on, left = self.block(loop.body)
+        again = max(on, left if _has(loop, ast.Continue) else NO_PATH)
         most = MANY if test or again > 0 else max(0, on, left)
-        after = self.block(one.orelse)
+        after = self.block(loop.orelse)
         return _then(before, _either((most, most if left != NO_PATH else NO_PATH), _then(max(0, most), after)))
 
-    def _try(self, one: ast.Try) -> Paths:
-        body, after = self.block(one.body), self.block(one.orelse)
+    def _try(self, statement: ast.Try) -> Paths:
+        body, after = self.block(statement.body), self.block(statement.orelse)
         paths = [_either(_then(body[0], after) if body[0] != NO_PATH else (NO_PATH, NO_PATH), (NO_PATH, body[1]))]
         done = max(0, *body)
-        for handler in one.handlers:
+        for handler in statement.handlers:
             refused = "DuplicateKeyError" in ast.unparse(handler.type) if handler.type else False
             paths.append(_then(max(0, done - 1) if refused else done, self.block(handler.body)))
         on, left = _either(*paths)
-        last = max(0, self.block(one.finalbody)[0])
+        last = max(0, self.block(statement.finalbody)[0])
         return _sum(on, last), _sum(left, last)
 
-    def _expressions(self, one: ast.stmt) -> int:
-        return sum(self.expression(node) for node in ast.iter_child_nodes(one) if isinstance(node, ast.expr))
+    def _expressions(self, statement: ast.stmt) -> int:
+        return sum(self.expression(node) for node in ast.iter_child_nodes(statement) if isinstance(node, ast.expr))
 
-    def expression(self, one: ast.expr) -> int:
+    def expression(self, node: ast.expr) -> int:
         """Count the writes of all functions that the expression calls, or passes as arguments."""
-        match one:
+        match node:
             case ast.IfExp():
-                return self.expression(one.test) + max(self.expression(one.body), self.expression(one.orelse))
+                return self.expression(node.test) + max(self.expression(node.body), self.expression(node.orelse))
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                return MANY if any(self._child(node) for node in ast.iter_child_nodes(one)) else 0
+                return MANY if any(self._child(child) for child in ast.iter_child_nodes(node)) else 0
             case ast.Lambda():
-                return self.expression(one.body)
+                return self.expression(node.body)
             case ast.Call():
-                arguments = [*one.args, *(keyword.value for keyword in one.keywords)]
-                inner = self.expression(one.func) if not isinstance(one.func, ast.Name | ast.Attribute) else 0
-                if isinstance(one.func, ast.Attribute):
-                    inner = self.expression(one.func.value)
+                arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+                inner = self.expression(node.func) if not isinstance(node.func, ast.Name | ast.Attribute) else 0
+                if isinstance(node.func, ast.Attribute):
+                    inner = self.expression(node.func.value)
                 named = [value for value in arguments if isinstance(value, ast.Name | ast.Attribute)]
                 passed = sum(map(self._reference, named)) + sum(map(self.expression, arguments))
-                return inner + self._call(one.func) + passed
+                return inner + self._call(node.func) + passed
             case _:
-                return sum(self._child(node) for node in ast.iter_child_nodes(one))
+                return sum(self._child(child) for child in ast.iter_child_nodes(node))
 
     def _child(self, node: ast.AST) -> int:
         if isinstance(node, ast.expr):
@@ -191,5 +193,5 @@ def _either(*paths: Paths) -> Paths:
     return max(on for on, _ in paths), max(left for _, left in paths)
 
 
-def _has(one: ast.stmt, kind: type[ast.stmt]) -> bool:
-    return any(isinstance(node, kind) for node in ast.walk(one))
+def _has(statement: ast.stmt, kind: type[ast.stmt]) -> bool:
+    return any(isinstance(node, kind) for node in ast.walk(statement))

@@ -62,19 +62,19 @@ class Class:
         """The classes of its attributes `self.x`, by name, from assignments and annotations."""
         if self._attributes is not None:
             return self._attributes
-        found: dict[str, Class] = {}
-        self._attributes = found  # before it is filled, since the class of one attribute may depend on another
+        classes: dict[str, Class] = {}
+        self._attributes = classes  # before it is filled, since the class of one attribute may depend on another
         for statement in self.node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                _put(found, statement.target.id, self.module.annotated(statement.annotation))
+                _put(classes, statement.target.id, self.module.annotated(statement.annotation))
         for method in self.methods.values():
             types = _parameters(method)
             for node in ast.walk(method.node):
                 if isinstance(node, ast.Assign | ast.AnnAssign):
                     target = node.targets[0] if isinstance(node, ast.Assign) else node.target
                     if isinstance(target, ast.Attribute) and _is_name(target.value, "self"):
-                        _put(found, target.attr, self.module.type_of(node.value, types))
-        return found
+                        _put(classes, target.attr, self.module.type_of(node.value, types))
+        return classes
 
 
 @dataclass(eq=False)
@@ -90,13 +90,13 @@ class Module:
     @cached_property
     def imported(self) -> dict[str, str]:
         """The dotted name of each imported module, function and class, by its local name."""
-        found: dict[str, str] = {}
+        names: dict[str, str] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom) and node.module:
-                found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+                names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
             elif isinstance(node, ast.Import):
-                found |= {alias.asname or alias.name: alias.name for alias in node.names}
-        return found
+                names |= {alias.asname or alias.name: alias.name for alias in node.names}
+        return names
 
     def named(self, name: str) -> Function | Class | Module | None:
         """Return what a plain name means in this module."""
@@ -111,7 +111,7 @@ class Module:
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
             annotation = ast.parse(annotation.value, mode="eval").body
         names = (node.id for node in ast.walk(annotation) if isinstance(node, ast.Name))
-        return next((one for name in names if isinstance(one := self.named(name), Class)), None)
+        return next((named for name in names if isinstance(named := self.named(name), Class)), None)
 
     def type_of(self, value: ast.expr | None, types: dict[str, Class]) -> Class | None:
         """Return the class of an expression, or None if names and annotations do not show it."""
@@ -122,10 +122,10 @@ class Module:
             return owner.attributes.get(value.attr) if owner else None
         if isinstance(value, ast.BoolOp | ast.IfExp):
             parts = value.values if isinstance(value, ast.BoolOp) else [value.body, value.orelse]
-            return next((one for part in parts if (one := self.type_of(part, types))), None)
+            return next((owner for part in parts if (owner := self.type_of(part, types))), None)
         if isinstance(value, ast.Call):
             called = self.sources.resolve(value.func, self, types)
-            made = [one if isinstance(one, Class) else one.module.annotated(one.node.returns) for one in called]
+            made = [run if isinstance(run, Class) else run.module.annotated(run.node.returns) for run in called]
             return made[0] if made else None
         return None
 
@@ -155,9 +155,9 @@ class Sources:
             elif isinstance(node, ast.ClassDef):
                 module.classes[node.name] = made = Class(node.name, node, module)
                 made.methods = {
-                    one.name: Function(f"{node.name}.{one.name}", one, module, made)
-                    for one in node.body
-                    if isinstance(one, Node)
+                    method.name: Function(f"{node.name}.{method.name}", method, module, made)
+                    for method in node.body
+                    if isinstance(method, Node)
                 }
         return module
 
@@ -165,8 +165,8 @@ class Sources:
         """Yield every function and method."""
         for module in self.modules.values():
             yield from module.functions.values()
-            for one in module.classes.values():
-                yield from one.methods.values()
+            for owner in module.classes.values():
+                yield from owner.methods.values()
 
     def named(self, name: str) -> Function | Class | Module | None:
         """Return what a dotted name means, also if the package only re-exports it."""
@@ -180,16 +180,16 @@ class Sources:
     ) -> Sequence[Function | Class]:
         """Return what calling an expression may call. With `guess`, an unknown `x.name` means every method `name`."""
         if isinstance(called, ast.Name):
-            found = module.named(called.id)
-            return [found] if isinstance(found, Function | Class) else []
+            named = module.named(called.id)
+            return [named] if isinstance(named, Function | Class) else []
         if not isinstance(called, ast.Attribute):
             return []
         if isinstance(called.value, ast.Name) and isinstance(home := module.named(called.value.id), Module):
-            found = home.named(called.attr)
-            return [found] if isinstance(found, Function | Class) else []
+            named = home.named(called.attr)
+            return [named] if isinstance(named, Function | Class) else []
         if _is_name(called.value, "super") and "self" in types:
             bases = self.with_bases(types["self"])[1:]
-            return [one.methods[called.attr] for one in bases if called.attr in one.methods][:1]
+            return [base.methods[called.attr] for base in bases if called.attr in base.methods][:1]
         owner = module.type_of(called.value, types) or self._class_named(called.value, module)
         if owner and (methods := self.methods_of(owner, called.attr)):
             return list(methods)
@@ -198,44 +198,44 @@ class Sources:
         return list(self.methods.get(called.attr, ()))
 
     def _class_named(self, value: ast.expr, module: Module) -> Class | None:
-        found = module.named(value.id) if isinstance(value, ast.Name) else None
-        return found if isinstance(found, Class) else None
+        named = module.named(value.id) if isinstance(value, ast.Name) else None
+        return named if isinstance(named, Class) else None
 
     def methods_of(self, owner: Class, name: str) -> list[Function]:
         """Return the method of a class, which may be inherited, and the methods of subclasses that override it."""
-        own = next((one.methods[name] for one in self.with_bases(owner) if name in one.methods), None)
-        overriding = (one.methods[name] for one in self._subclasses.get(owner, ()) if name in one.methods)
+        own = next((base.methods[name] for base in self.with_bases(owner) if name in base.methods), None)
+        overriding = (child.methods[name] for child in self._subclasses.get(owner, ()) if name in child.methods)
         return [*([own] if own else []), *overriding]
 
     @cached_property
     def _subclasses(self) -> dict[Class, list[Class]]:
-        found: dict[Class, list[Class]] = {}
+        subclasses: dict[Class, list[Class]] = {}
         for module in self.modules.values():
-            for one in module.classes.values():
-                for base in self.with_bases(one)[1:]:
-                    found.setdefault(base, []).append(one)
-        return found
+            for child in module.classes.values():
+                for base in self.with_bases(child)[1:]:
+                    subclasses.setdefault(base, []).append(child)
+        return subclasses
 
-    def with_bases(self, one: Class) -> list[Class]:
+    def with_bases(self, owner: Class) -> list[Class]:
         """Return the class and the classes it inherits from, as far as the sources define them."""
-        classes = [one]
-        for base in one.node.bases:
+        classes = [owner]
+        for base in owner.node.bases:
             name = base.value if isinstance(base, ast.Subscript) else base
-            found = one.module.named(name.id) if isinstance(name, ast.Name) else None
-            if isinstance(found, Class) and found is not one:
-                classes += self.with_bases(found)
+            named = owner.module.named(name.id) if isinstance(name, ast.Name) else None
+            if isinstance(named, Class) and named is not owner:
+                classes += self.with_bases(named)
         return classes
 
 
 def _parameters(function: Function) -> dict[str, Class]:
     """Return the classes of a function's parameters, by name."""
     arguments = function.node.args
-    found: dict[str, Class] = {}
-    for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-        _put(found, one.arg, function.module.annotated(one.annotation))
+    classes: dict[str, Class] = {}
+    for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        _put(classes, parameter.arg, function.module.annotated(parameter.annotation))
     if function.owner and arguments.args and arguments.args[0].arg in ("self", "cls"):
-        found[arguments.args[0].arg] = function.owner
-    return found
+        classes[arguments.args[0].arg] = function.owner
+    return classes
 
 
 def local_types(function: Function) -> dict[str, Class]:
@@ -249,9 +249,9 @@ def local_types(function: Function) -> dict[str, Class]:
     return types
 
 
-def _put(found: dict[str, Class], name: str, one: Class | None) -> None:
-    if one is not None:
-        found[name] = one
+def _put(classes: dict[str, Class], name: str, owner: Class | None) -> None:
+    if owner is not None:
+        classes[name] = owner
 
 
 def _is_name(value: ast.expr, name: str) -> bool:

@@ -107,6 +107,9 @@ def main() -> None:
         ending.callback(servers.stop)
         (port,) = free_ports(1)
         settings = {"MONGODB_URI": servers.uri, "SQUINNEY_SECRET": "x" * 32, "HOST": "127.0.0.1", "PORT": str(port)}
+        prepare = _popen(work, f"{INSTALLED}/bin/squinney indexes --apply > {work}/indexes", {**os.environ, **settings})
+        if prepare.wait(600):
+            sys.exit("the database cannot be prepared")
         process = start(work, final, settings)
         ending.callback(process.kill)
         for path in ("/healthz", "/readyz", "/", "/static/site.css"):

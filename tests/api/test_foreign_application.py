@@ -169,3 +169,22 @@ def test_each_public_route_exists_and_is_in_the_docs(bare: FastAPI, stranger: Te
     assert {re.sub(r":\w+\}", "}", entry) for entry in PUBLIC_ROUTES} - exist == set()
     shown = re.findall(r"^\| `([A-Z]+ /[^`]*)` \| (.*) \|$", DOCS.read_text(), re.MULTILINE)
     assert dict(shown) == PUBLIC_ROUTES
+
+
+def test_what_is_public_there_says_why_it_has_no_page(bare: FastAPI, anyone: TestClient) -> None:
+    """Our pages need templates, a menu and more, which only our own application has."""
+    answered = {
+        (path, anyone.request(method, filled(path)).status_code)
+        for method, path, _ in all_routes(bare)
+        if method in SAFE and listed(method, path)
+    }
+    assert len(answered) > 40
+    assert {path for path, status in answered if status != 404} == {"/healthz", "/readyz"}
+    refused = anyone.get("/api/docs").json()
+    assert (refused["code"], "squinney.mount" in refused["detail"]) == ("not-found", True)
+
+
+def test_our_errors_are_responses_there(systems: assembly.Assembled, anyone: TestClient) -> None:
+    _, key = systems.services["identity"]["keys"].create("everything", ["*:write"])
+    response = anyone.get("/api/ledger/accounts/nobody", headers={"Authorization": f"Bearer {key}"})
+    assert (response.status_code, response.json()["code"]) == (404, "unknown-account")

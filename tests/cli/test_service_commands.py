@@ -188,3 +188,30 @@ def test_a_reset_of_the_demo_data_is_confirmed(squinney: Squinney, ready_db: Db)
     refused = squinney("demo", "reset")
     assert (refused.returncode, "confirm the reset with --yes" in refused.stderr) == (2, True)
     assert squinney("demo", "again").stderr == "squinney: the action must be load or reset\n"
+
+
+def test_serve_and_worker_change_nothing_on_a_server_of_ones_own(mongod: Embedded, db: Db, squinney: Squinney) -> None:
+    for command in (("serve", "--port", "0"), ("worker",)):
+        refused = squinney(*command)
+        assert (refused.returncode, refused.stderr.count("\n")) == (5, 1), refused.stderr
+        assert "missing-collection" in refused.stderr
+        assert "squinney indexes --apply" in refused.stderr
+    assert db.list_collection_names() == []
+    assert squinney("indexes", "--apply").returncode == 0
+    db["commerce.categories"].drop_index("slug_1")
+    db["ledger.entries"].drop_index("account_id_1_order_-1__id_-1")
+    assert "missing-index" in squinney("worker").stderr, "a unique index"
+    assert squinney("migrate", "commerce").returncode == 0, "it creates what is missing"
+    environment = {"MONGODB_URI": mongod.uri, "SQUINNEY_DATABASE": db.name, "PORT": "0"}
+    with running("serve", **environment, SQUINNEY_SECRET=SECRET) as served:
+        assert served.stdout
+        assert "first admin" in served.stdout.readline()
+        served.send_signal(signal.SIGTERM)
+        assert served.wait(120) == 0
+        assert served.stderr
+        assert (
+            "ledger.entries: missing-index account_id_1_order_-1__id_-1; `squinney indexes --apply`"
+            in served.stderr.read()
+        )
+    assert "account_id_1_order_-1__id_-1" not in db["ledger.entries"].index_information()
+    assert db["commerce.products"].find_one() is None, "no demo data either"

@@ -21,9 +21,10 @@ from pymongo import MongoClient
 from tests.serving import Serving
 from websockets.sync.client import connect
 
+from squinney import assembly
 from squinney.game import World
 from squinney.identity import People
-from squinney.mongo.schema import Db, Document
+from squinney.mongo.schema import Db, Document, apply
 
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nginx.conf"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/sbin")
@@ -48,8 +49,9 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def db(client: MongoClient[Document]) -> Iterator[Db]:
-    """The database of both tests, which the processes prepare."""
+    """The database of both tests."""
     db = client[f"test_{secrets.token_hex(8)}"]
+    apply(db, assembly.collections())
     yield db
     client.drop_database(db.name)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pymongo.errors import OperationFailure
 
-from squinney.errors import Conflict
+from squinney.errors import Conflict, NotPrepared
 from squinney.mongo.declared import Collection, Db, Document, Index, Keys, compressed_by
 from squinney.mongo.drift import Drift, DriftKind, check
 from squinney.mongo.ownership import Ownership, require_ours
@@ -26,10 +26,12 @@ __all__ = [
     "create_missing",
     "rebuild",
     "require_ours",
+    "require_usable",
 ]
 
 DUPLICATE_KEY = 11000
 NAMESPACE_EXISTS = 48
+MAX_NAMED = 3  # in one sentence
 _OTHER_OPTIONS = "an index has other options; `squinney indexes --rebuild` rebuilds it"
 _ADVICE = {  # by the code of the server's error
     85: _OTHER_OPTIONS,
@@ -64,6 +66,28 @@ def create_missing(db: Db, collections: Iterable[Collection], *, adopt: Iterable
         collection for collection in owned.declared if not owned.exists(collection) or not owned.is_prepared(collection)
     ]
     _apply(replace(owned, declared=unfinished))
+
+
+def require_usable(db: Db, collections: Iterable[Collection]) -> list[Drift]:
+    """Change nothing, and return what differs from the declarations without harm: what is slower, or expires later.
+
+    A collection that is missing would be created by the first write without its options, and without a unique index
+    duplicates would go unnoticed.
+
+    Raises: `NotPrepared` if one of them is missing; `NotOurs`; `FormerNames`.
+    """
+    declared = list(collections)
+    require_ours(db, declared)
+    unique = {(one.name, index.name) for one in declared for index in one.indexes if index.unique}
+    drifts = [drift for drift in check(db, declared) if drift.kind != "extra-index"]
+    needed = [
+        str(drift) for drift in drifts if drift.kind == "missing-collection" or (drift.collection, drift.what) in unique
+    ]
+    # guard: nothing is served without collections and unique indexes
+    if needed:
+        named = "; ".join(needed[:MAX_NAMED]) + (f"; {len(needed)} in all" if len(needed) > MAX_NAMED else "")
+        raise NotPrepared(f"the database {db.name} is not prepared: {named}; run `squinney indexes --apply` first")
+    return drifts
 
 
 def _apply(owned: Ownership) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from squinney.assembly import jobs as jobs_of_all
@@ -31,7 +32,7 @@ async def healthz() -> dict[str, str]:
 @PROBES
 def readyz(request: Request, systems: Annotated[Assembled, Depends(assembled)]) -> JSONResponse:
     """Report whether the process is to get requests, and the state of each job."""
-    state, status = readiness(systems, draining=request.app.state.draining)
+    state, status = readiness(systems, draining=getattr(request.app.state, "draining", False))
     return JSONResponse(state, status_code=status)
 
 
@@ -51,6 +52,8 @@ def readiness(systems: Assembled, *, draining: bool) -> tuple[dict[str, Any], in
 @PROBES
 def metrics(request: Request) -> Response:
     """Return metrics in the format of Prometheus, to the addresses of `SQUINNEY_METRICS_FROM`."""
+    if not hasattr(request.app.state, "metrics"):  # an application that has only our routes counts nothing
+        raise HTTPException(404)
     allowed = request.app.state.options.metrics_from
     # guard: metrics are for those allowed
     if allowed is not None and not is_within(client_address(request.scope), allowed):

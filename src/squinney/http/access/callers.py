@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import Scope
 
-from squinney.errors import CredentialsRefused, SquinneyError
+from squinney.errors import CredentialsRefused, NotFound, SquinneyError
 from squinney.http import error_responses
 from squinney.http.access.permissions import SAFE_METHODS, require_csrf, signed_in
 from squinney.http.access.public_routes import is_public
@@ -47,14 +47,14 @@ def with_key(route: APIRoute, handle: Handler) -> Handler:
     system = _system_of(route)
 
     async def handle_with_key(request: Request) -> Response:
-        # guard: a route of the API asks for its key itself
-        if CHECKED_KEY not in request.scope:
-            try:
+        try:
+            # guard: a route of the API asks for its key itself
+            if CHECKED_KEY not in request.scope:
                 level = "read" if request.method in SAFE_METHODS else "write"
                 await _check_key(request, f"{system}:{level}")
-            except SquinneyError as error:
-                return error_responses.respond_to_error(request, error)
-        return await handle(request)
+            return await handle(request)
+        except SquinneyError as error:
+            return _answer_in_any_application(request, error)
 
     return handle_with_key
 
@@ -76,6 +76,14 @@ async def _check_key(request: Request, needed: str) -> None:
     set_checked_key(request.scope, await run_in_threadpool(keys.authorize, presented, needed))
 
 
+def _answer_in_any_application(request: Request, error: SquinneyError) -> Response:
+    """Leave the error to the application's handler, if it has one for our errors, else answer."""
+    # guard, 2 lines: an application without our handlers gets our errors as responses
+    if SquinneyError not in request.app.exception_handlers:
+        return error_responses.respond_to_error(request, error)
+    raise error
+
+
 # ---- people, who have signed in ----
 
 
@@ -95,10 +103,11 @@ class PageRoute(APIRoute):
                 # guard: a page asks for its visitor itself
                 if needs_person:
                     signed_in(request)
+                # guard: an application without our templates has no pages of ours
+                if not hasattr(request.app.state, "pages"):
+                    raise NotFound("this application has our routes without our pages; `squinney.mount` adds both")
+                return await handle(request)
             except SquinneyError as error:
-                if SquinneyError in request.app.exception_handlers:
-                    raise
-                return error_responses.respond_to_error(request, error)
-            return await handle(request)
+                return _answer_in_any_application(request, error)
 
         return handle_with_visitor

@@ -10,11 +10,13 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from squinney import assembly
 from squinney.cli.connecting import open_systems, stop_signal
 from squinney.cli.exit_codes import INTERRUPTED
 from squinney.cli.parameters import Json, Systems
 from squinney.cli.printing import console, print_json, print_line
 from squinney.errors import NotFound
+from squinney.mongo import schema
 from squinney.mongo.schema import Db
 from squinney.patterns.batches import Batches, Progress
 from squinney.system import System
@@ -26,7 +28,7 @@ def migrate(
     systems: Systems = None,
     as_json: Json = False,
 ) -> None:
-    """Rename collections of an older version, and upgrade old documents while the service runs.
+    """Rename older collections, create what is missing, and upgrade old documents while the service runs.
 
     After Ctrl-C the next run continues. If an older version named collections differently, end its processes first.
     """
@@ -35,6 +37,7 @@ def migrate(
         if not chosen:
             known = ", ".join(one.name for one in built.systems)
             raise NotFound(f"there is no system {system}; known systems: {known}")
+        schema.apply(built.db, assembly.collections(chosen), adopt=context.obj.adopt)
         stop = stop_signal()
         reports = run_all(built.db, chosen, stop, quiet=as_json)
     if as_json:

@@ -14,11 +14,10 @@ from pymongo.monitoring import CommandListener
 
 from squinney import assembly
 from squinney.cli.connecting import connected, settings_of
-from squinney.cli.parameters import Adopt, Systems
+from squinney.cli.parameters import Systems
 from squinney.cli.printing import print_line
 from squinney.http.appearance import appearance_in
 from squinney.http.site_options import SiteOptions
-from squinney.mongo import schema
 from squinney.mongo.connect import Connection, client_for
 from squinney.service.behind.mirror import Behind
 from squinney.service.fixed_keys import fixed_keys
@@ -30,11 +29,12 @@ from squinney.service.observing.driver import watch_driver
 from squinney.service.processes import Processes
 from squinney.service.proving.prover import Prover
 from squinney.service.secret import secret_for
+from squinney.service.serving.opening import open_to_serve
 from squinney.service.serving.own_port import own_port
 from squinney.service.serving.running import listening, run
 from squinney.service.serving.supervisor import Supervisor, Worker
 from squinney.settings import Settings
-from squinney.system import Assembled, System
+from squinney.system import Assembled
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -54,12 +54,14 @@ def serve(
     context: typer.Context,
     host: Annotated[str | None, typer.Option(help="The address to listen on [HOST].")] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen on [PORT].")] = None,
-    demo: Annotated[bool, typer.Option(help="Load the demo data at the first start.")] = True,
+    demo: Annotated[
+        bool | None,
+        typer.Option(help="Load the demo data at the first start; without the option only into the embedded MongoDB."),
+    ] = None,
     workers: Workers = 1,
     jobs: Jobs = True,
     metrics_port: MetricsPort = None,
     systems: Systems = None,
-    adopt: Adopt = None,
 ) -> None:
     """Serve the web front and the API, and run the jobs, in one process or several."""
     from squinney.service.commands.demo import load_with_progress  # slow to import, and few commands need it
@@ -79,9 +81,9 @@ def serve(
         listener.listen(BACKLOG)  # connections wait from here until a process serves, and are not refused
         worker = Supervisor(workers).start() if workers > 1 else Worker()
         with connected(context) as connection:
-            _prepare(connection, chosen, adopt or ())
-            built = assembly.assemble(connection.db, systems=chosen)
-            if demo and worker.is_first:
+            built = open_to_serve(connection, chosen)
+            # guard: demo data is loaded into a server of somebody's own only when asked
+            if worker.is_first and (connection.embedded is not None if demo is None else demo):
                 load_with_progress(built)
             processes = Processes()
             prover = _prover(settings, connection) if worker.of == 1 else None  # its visitors come back to the process
@@ -117,14 +119,6 @@ def serve(
                 if page_views:
                     page_views.close()
                 built.close()
-
-
-def _prepare(connection: Connection, chosen: Sequence[System], adopt: Sequence[str]) -> None:
-    if connection.embedded:
-        assembly.rename_former(connection.db, chosen)
-    schema.apply(connection.db, assembly.collections(chosen), adopt=adopt)
-    if connection.embedded:
-        assembly.run_required_migrations(connection.db, chosen)
 
 
 def _options(settings: Settings, connection: Connection, keys: Sequence[str]) -> SiteOptions:

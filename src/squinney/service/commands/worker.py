@@ -9,13 +9,14 @@ import typer
 from rich.table import Column, Table
 
 from squinney import assembly
-from squinney.cli.connecting import open_systems, settings_of, stop_signal
-from squinney.cli.parameters import Adopt, Json, Systems
+from squinney.cli.connecting import connected, open_systems, settings_of, stop_signal
+from squinney.cli.parameters import Json, Systems
 from squinney.cli.printing import console, format_counts, print_json, print_line
 from squinney.service.jobs import JobStatus, JobWorker, statuses
 from squinney.service.observing import logs
 from squinney.service.observing.driver import watch_driver
 from squinney.service.observing.metrics import Metrics
+from squinney.service.serving.opening import open_to_serve
 from squinney.service.serving.own_port import own_port
 
 GRACE_SECONDS = 30.0
@@ -31,15 +32,14 @@ def worker(
         int | None, typer.Option(min=0, max=65535, help="A port for health and metrics, on the address of HOST.")
     ] = None,
     systems: Systems = None,
-    adopt: Adopt = None,
 ) -> None:
     """Run the background jobs until stopped; any number of workers can share them."""
     settings = settings_of(context)
     logs.set_up(settings.log_format, settings.log_level)
     watch_driver(settings.slow_ms / 1000)
-    context.obj.adopt.extend(adopt or ())
     stop = stop_signal()
-    with open_systems(context) as built:
+    with connected(context) as connection:
+        built = open_to_serve(connection, assembly.chosen_systems(settings.system_names))
         declared = assembly.jobs(built.systems)
         metrics = Metrics(built.db, declared)
         running = JobWorker(built.db, declared, lease_seconds=lease, observe=metrics.job_run)

@@ -381,3 +381,42 @@ def test_pages_redirect_people_who_have_not_joined(site: TestClient) -> None:
     for path in ("wall", "incoming", "notices", "circles", "me"):
         response = site.get(f"/social/{path}", headers=HTML, follow_redirects=False)
         assert (response.status_code, response.headers["location"]) == (303, "/social"), path
+
+
+def test_requests_about_who_blocked_the_caller_are_answered_like_about_nobody(
+    site: TestClient, member: TestClient, network: Network
+) -> None:
+    """Every route that takes another member's id, in the API and among the forms."""
+    network.join("Zqa", user="zqa")
+    network.join("Eve", user="eve")
+    network.block("zqa", "admin")
+    network.block("zqa", "eve")
+    for other in ("zqa", "zqb"):
+        network.unmute("eve", other)
+    answers = {}
+    for other in ("zqa", "zqb"):
+        told = [
+            site.get(f"/api/social/members/{other}/{what}", params={"viewer": "eve"}) for what in ("profile", "wall")
+        ]
+        for what in ("mute", "block", "circle", "uncircle", "unblock", "unmute", "circle"):
+            body = {"other": other, **({"circle": "friends"} if "circle" in what else {})}
+            told.append(site.post(f"/api/social/members/eve/{what}", json=body))
+            told.append(site.get("/api/social/members/eve/blocked"))
+        post = {"me": "eve", "type": "status", "detail": {"text": "hi"}, "circles": ["*public*"], "to": other}
+        told.append(site.post("/api/social/posts", json=post))
+        forms: list[tuple[str, dict[str, str]]] = [
+            *((f"{what}/{other}", {}) for what in ("mute", "block", "unblock", "unmute")),
+            ("circle", {"other": other, "circle": "friends"}),
+            ("uncircle", {"other": other, "circle": "friends"}),
+            ("posts", {"text": "hi", "to": other}),
+        ]
+        headers = {**HTML, "Referer": "http://testserver/social"}
+        told += [member.post(f"/social/{path}", data=data, headers=headers) for path, data in forms]
+        answers[other] = [f"{response.status_code} {_without_what_varies(response.text, other)}" for response in told]
+    for of_blocker, of_nobody in zip(answers["zqa"], answers["zqb"], strict=True):
+        assert of_blocker.splitlines() == of_nobody.splitlines()
+
+
+def _without_what_varies(text: str, other: str) -> str:
+    text = re.sub(r'"at": ?"[^"]*"|nonce="[^"]*"|name="csrf" (value|content)="[^"]*"', "", text)
+    return text.replace(other, "OTHER")

@@ -116,19 +116,19 @@ class Sessions:
 
         Raises: `Unavailable`.
         """
-        found: dict[str, Person] = {}
+        people: dict[str, Person] = {}
         given = sorted(set(tokens))
         for at in range(0, len(given), MAX_READ_TOGETHER):
-            found.update(self._people({digest(token): token for token in given[at : at + MAX_READ_TOGETHER]}))
-        return found
+            people.update(self._people({digest(token): token for token in given[at : at + MAX_READ_TOGETHER]}))
+        return people
 
     def _people(self, tokens: Mapping[str, str]) -> Iterator[tuple[str, Person]]:
         now = self._clock()
         read = queries.OPEN_SESSIONS.find(self._db, session_ids=sorted(tokens), now=now)
         sessions = cast(list[Session], list(read))
         ids = sorted({session["person_id"] for session in sessions})
-        found = queries.PEOPLE_BY_ID.find(self._db, person_ids=ids, projection=WITHOUT_MARKERS)
-        people = {person["_id"]: cast(Person, person) for person in found}
+        stored = queries.PEOPLE_BY_ID.find(self._db, person_ids=ids, projection=WITHOUT_MARKERS)
+        people = {person["_id"]: cast(Person, person) for person in stored}
         for session in sessions:
             trial = session.get("trial")
             person = trial or people.get(session["person_id"])

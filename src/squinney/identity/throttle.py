@@ -28,18 +28,18 @@ class Throttle:
 
         Raises: `TooManyTries`, with `retry_after_seconds` until the next attempt is allowed.
         """
-        found = self.increment(name)
+        counted = self.increment(name)
         # guard: attempts are limited
-        if found and found["tries"] > min(self._limit, self._limit if limit is None else limit):
-            left = (found["expires_at"] - server_now(self._db)).total_seconds()
+        if counted and counted["tries"] > min(self._limit, self._limit if limit is None else limit):
+            left = (counted["expires_at"] - server_now(self._db)).total_seconds()
             raise TooManyTries("too many attempts; try again later", retry_after_seconds=max(1, round(left)))
 
     @operation(reads_only=True)
     def is_used_up(self, name: str) -> bool:
         """Return whether more than `limit` attempts were counted."""
         now = server_now(self._db)
-        found = queries.TRIES.find_one(self._db, name=f"{self._kind}:{name}")
-        return bool(found and found["tries"] > self._limit and found["expires_at"] > now)
+        counted = queries.TRIES.find_one(self._db, name=f"{self._kind}:{name}")
+        return bool(counted and counted["tries"] > self._limit and counted["expires_at"] > now)
 
     @operation()
     def increment(self, name: str) -> Document | None:

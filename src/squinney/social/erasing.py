@@ -51,9 +51,9 @@ def disconnect_some(db: Db, user: str, limit: int) -> bool:
 
 def _erase_post(db: Db, queue: Queue, post: Document) -> None:
     def work(session: ClientSession) -> None:
-        found = queries.POST.find_one(db, post=post["_id"], session=session)
-        if found is not None:
-            remove_post(db, queue, found, session)
+        current = queries.POST.find_one(db, post=post["_id"], session=session)
+        if current is not None:
+            remove_post(db, queue, current, session)
 
     in_transaction(db, work)
 

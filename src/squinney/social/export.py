@@ -15,8 +15,8 @@ AT_ONCE = 100
 
 def everything_of(db: Db, user: str) -> Iterator[tuple[str, Document]]:
     """Yield every document about a member, with the name of its type."""
-    for one in queries.USER.find(db, user=user):
-        yield "member", one
+    for member in queries.USER.find(db, user=user):
+        yield "member", member
     for edge in queries.EDGES_OF.find(db, owner=user):
         known = _known_part(edge)
         # guard: an export does not show who blocked the member

@@ -101,10 +101,10 @@ class Network:
         Raises: `UnknownUser`.
         """
         checks.text(handle, "handle", min_length=1, max_length=100)
-        found = queries.HANDLE.find_one(self._db, handle=handle)
-        if found is None:
+        stored = queries.HANDLE.find_one(self._db, handle=handle)
+        if stored is None:
             raise UnknownUser(f"there is no member @{handle}", handle=handle)
-        return cast(str, found["user"])
+        return cast(str, stored["user"])
 
     @operation(reads_only=True)
     def members(self, viewer: str | None, *, cursor: str | None = None, limit: int = 50) -> Page[Listed]:
@@ -227,7 +227,7 @@ class Network:
 
     @operation(reads_only=True)
     def blocked(self, me: str, *, cursor: str | None = None, limit: int = 50) -> Page[Circled]:
-        """Return the members whom `me` has blocked, latest first.
+        """Return the people whom `me` has blocked, latest first. Only those whom `me` can know have a name.
 
         Raises: `UnknownUser`, `Invalid`.
         """
@@ -235,11 +235,14 @@ class Network:
 
     @operation()
     def block(self, me: str, other: str, *, also: Sequence[Step] = ()) -> None:
-        """Hide `me` and `other` from each other until the block is lifted.
+        """Hide `me` and `other` from each other until the block is lifted, and take each out of the other's circles.
 
-        Atomic: both sides of the edge are one transaction.
+        `other` may be any id: the answer is the same for a member, for somebody who does not exist, and for somebody
+        who has blocked `me`.
+
+        Atomic: both sides of the edge, and the circles and counts of both, are one transaction.
         After a crash: the transaction was committed or not.
-        Raises: `Invalid`, `UnknownUser`, `SocialLimit`, `Busy`.
+        Raises: `Invalid`, `UnknownUser` for `me`, `SocialLimit`, `Busy`.
         """
         check_two_members(me, other)
         self._run("block", lambda session: block_member(self._db, me, other, self._clock(), session), also)
@@ -259,11 +262,12 @@ class Network:
     def mute(self, me: str, other: str) -> None:
         """Remove posts and notices by `other` from the lists of `me`. `other` is not notified.
 
-        Raises: `Invalid`, `UnknownUser`, `SocialLimit`.
+        `other` may be any id, as for `block`.
+
+        Raises: `Invalid`, `UnknownUser` for `me`, `SocialLimit`.
         """
         check_two_members(me, other)
         user = get_member(self._db, me)
-        get_member(self._db, other)
         rules.check_limit(len(user["muted"]), rules.MAX_MUTES, "muted people")
         change_member(self._db, me, {"$addToSet": {"muted": other}})
 

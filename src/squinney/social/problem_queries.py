@@ -102,6 +102,18 @@ def _wrong_counts(part: Part) -> list[Document]:
 WRONG_COUNTS = problem_query("social.wrong-counts", "social.users", _wrong_counts, _PART)
 
 
+def _circles_across_blocks(part: Part) -> list[Document]:
+    """Return edges of which one side has blocked the other, and that still have circles, from older versions."""
+    circles = [{name: {"$exists": True}} for name in ("circled_at", "follower_at")]
+    return [
+        {"$match": {"_id.owner": part, "blocked_at": {"$gte": datetime(1, 1, 1, tzinfo=UTC)}, "$or": circles}},
+        {"$project": {"_id": 1}},
+    ]
+
+
+CIRCLES_ACROSS_BLOCKS = problem_query("social.circles-across-blocks", "social.edges", _circles_across_blocks, _PART)
+
+
 # ---- comments ----
 
 

@@ -100,8 +100,8 @@ def _readers(field: str) -> Callable[..., list[Document]]:
             where = {"_id.owner": owner, "$or": [same_moment, {field: {"$gt": position[0], "$lte": until}}]}
         if circles is not None:
             where["circles"] = {"$elemMatch": {"name": {"$in": circles}, "at": {"$lte": until}}}
-        found = {"_id": None, "readers": {"$push": "$_id.other"}, "at": {"$last": f"${field}"}}
-        return [{"$match": where}, {"$sort": {field: 1, "_id.other": 1}}, {"$limit": limit}, {"$group": found}]
+        as_list = {"_id": None, "readers": {"$push": "$_id.other"}, "at": {"$last": f"${field}"}}
+        return [{"$match": where}, {"$sort": {field: 1, "_id.other": 1}}, {"$limit": limit}, {"$group": as_list}]
 
     return stages
 
@@ -111,8 +111,8 @@ def _readers_of_some(field: str) -> Callable[..., list[Document]]:
         """Sort by owner, so that `limit` can cut or omit only the lists of the last owners."""
         where = {"_id.owner": {"$in": owners}, field: {"$gte": datetime(1, 1, 1, tzinfo=UTC)}}
         in_order = {"_id.owner": 1, field: -1, "_id.other": -1}
-        found = {"_id": "$_id.owner", "readers": {"$push": "$_id.other"}, "latest": {"$max": f"${field}"}}
-        return [{"$match": where}, {"$sort": in_order}, {"$limit": limit}, {"$group": found}]
+        by_owner = {"_id": "$_id.owner", "readers": {"$push": "$_id.other"}, "latest": {"$max": f"${field}"}}
+        return [{"$match": where}, {"$sort": in_order}, {"$limit": limit}, {"$group": by_owner}]
 
     return stages
 

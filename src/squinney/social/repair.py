@@ -18,7 +18,8 @@ from squinney.mongo.problems import Check, Problem, problems, read_findings, rep
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Db, Document
 from squinney.social import problem_queries, queries
-from squinney.social.members.edges import MIRRORED, mirrored, owner_part
+from squinney.social.members.circles import end_circles
+from squinney.social.members.edges import MIRRORED, Pair, mirrored, only_blocks, owner_part
 from squinney.social.posts.comments import last_comments
 from squinney.transactions import in_transaction
 
@@ -46,7 +47,7 @@ def _one_sided(db: Db) -> Iterator[Document]:
     edges = problem_queries.EVERY_EDGE.find(db, projection={"_id": 1}) if unequal else ()
     reported = set()
     for some in _in_batches(edge["_id"] for edge in edges if hash(_pair(edge["_id"])) % TOTALS in unequal):
-        swapped = [{"owner": one.get("other"), "other": one.get("owner")} for one in some]
+        swapped = [{"owner": edge_id.get("other"), "other": edge_id.get("owner")} for edge_id in some]
         for finding in read_findings(db, problem_queries.ONE_SIDED, ids=[*some, *swapped]):
             pair = _pair(finding["_id"])
             if pair not in reported:
@@ -88,7 +89,7 @@ def _in_parts(check: Pipeline, every: Query) -> Callable[[Db], Iterator[Document
 
 @operation(None)
 def repair(db: Db) -> Counter[str]:
-    """Make both sides of each edge equal, correct counts and last comments, and delete comments without a post.
+    """Make both sides of each edge equal, end circles across blocks, correct counts and comments of posts.
 
     Atomic: each finding is repaired in one transaction.
     After a crash: run the repair again.
@@ -104,11 +105,23 @@ def _set_both(db: Db, finding: Document) -> int:
 
     def work(session: ClientSession) -> int:
         ids = [{"owner": owner, "other": other}, {"owner": other, "other": owner}]
-        one, two = (owner_part(edges.find_one({"_id": _id}, session=session) or {"_id": _id}) for _id in ids)
+        mine, theirs = (owner_part(edges.find_one({"_id": _id}, session=session) or {"_id": _id}) for _id in ids)
         edges.delete_many({"_id": {"$in": ids}}, session=session)
-        right = {**mirrored(two), **one}
+        right = {**mirrored(theirs), **mine}
         if len(right) > 1:
             edges.insert_many([right, mirrored(right)], session=session)
+        return 1
+
+    return in_transaction(db, work)
+
+
+def _end_circles(db: Db, finding: Document) -> int:
+    def work(session: ClientSession) -> int:
+        pair = Pair(db, finding["_id"]["owner"], finding["_id"]["other"], session)
+        if "blocked_at" not in pair.edge:
+            return 0
+        end_circles(db, pair, session)
+        pair.write(only_blocks(pair.edge))
         return 1
 
     return in_transaction(db, work)
@@ -141,6 +154,14 @@ CHECKS = [
         "the edge from {_id[owner]} to {_id[other]} differs from the edge in the other direction",
         repair=_set_both,
         counted_as="edges set",
+        collection="social.edges",
+    ),
+    Check(
+        "circles-across-block",
+        _in_parts(problem_queries.CIRCLES_ACROSS_BLOCKS, problem_queries.EVERY_USER),
+        "{_id[owner]} has blocked {_id[other]}, and one of the two is still in a circle of the other",
+        repair=_end_circles,
+        counted_as="circles ended",
         collection="social.edges",
     ),
     Check(

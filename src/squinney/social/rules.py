@@ -53,7 +53,8 @@ class Relation:
 
     `my_circles` are the viewer's circles that contain the author, and `follows_since` is when the first of these began.
     `in_circles` are the author's circles that contain the viewer, each with its start, and `in_circles_since` is when
-    the first of these began. `is_blocked` is true if either of the two has blocked the other.
+    the first of these began. `is_blocked` is true if the viewer has blocked the author. An author who has blocked the
+    viewer is a `STRANGER`, like somebody who does not exist.
     """
 
     is_member: bool = False
@@ -86,6 +87,9 @@ def relation_of(user: Mapping[str, Any] | None, edge: Mapping[str, Any] | None) 
     if user is None or user.get("left_at"):
         return STRANGER
     edge = edge or {}
+    # guard: who blocked the viewer looks like a stranger
+    if is_hidden(edge):
+        return STRANGER
     return Relation(
         is_member=True,
         name=user["name"],
@@ -94,8 +98,18 @@ def relation_of(user: Mapping[str, Any] | None, edge: Mapping[str, Any] | None) 
         follows_since=edge.get("circled_at"),
         in_circles={circle["name"]: circle["at"] for circle in edge.get("in_circles", ())},
         in_circles_since=edge.get("follower_at"),
-        is_blocked=bool(edge.get("blocked_at") or edge.get("blocked_by_at")),
+        is_blocked="blocked_at" in edge,
     )
+
+
+def is_hidden(edge: Mapping[str, Any]) -> bool:
+    """Return whether the other member must look to the edge's owner like somebody who does not exist.
+
+    Who blocked first decides: whoever blocks back does not learn of the other's block, neither from what changes by
+    blocking, nor from what does not.
+    """
+    by_other, by_owner = edge.get("blocked_by_at"), edge.get("blocked_at")
+    return by_other is not None and (by_owner is None or by_owner >= by_other)
 
 
 def may_see(viewer: str | None, post: Mapping[str, Any], author: Relation) -> bool:
@@ -189,16 +203,16 @@ def check_audience(value: Any) -> list[str]:
             if len(value) > 1:
                 raise Invalid(f"circles must contain nothing else if they contain {wide}", field="circles")
             return [wide]
-    return sorted({check_circle(one, "circles") for one in value})
+    return sorted({check_circle(name, "circles") for name in value})
 
 
 def check_own_circles(wanted: Iterable[str], user: Mapping[str, Any]) -> None:
     """Raise `Invalid` unless the author has each circle that a post is addressed to."""
     mine = {PUBLIC, CIRCLES, *(circle["name"] for circle in user["circles"])}
-    for one in wanted:
+    for name in wanted:
         # guard: a post is addressed to existing circles
-        if one not in mine:
-            raise Invalid(f"you have no circle {one!r}", field="circles")
+        if name not in mine:
+            raise Invalid(f"you have no circle {name!r}", field="circles")
 
 
 def check_detail(kind: Any, value: Any) -> Document:
@@ -207,11 +221,11 @@ def check_detail(kind: Any, value: Any) -> Document:
         raise Invalid(f"type must be one of {', '.join(DETAILS)}", field="type")
     fields = DETAILS[kind]
     given = _fields(value, "detail", fields)
-    for one, (max_length, needed) in fields.items():
-        if one in given or needed:
-            checks.text(given.get(one, ""), f"detail.{one}", min_length=1 if needed else 0, max_length=max_length)
-        if needed and not given[one].strip():
-            raise Invalid(f"detail.{one} must not be blank", field=f"detail.{one}")
+    for name, (max_length, needed) in fields.items():
+        if name in given or needed:
+            checks.text(given.get(name, ""), f"detail.{name}", min_length=1 if needed else 0, max_length=max_length)
+        if needed and not given[name].strip():
+            raise Invalid(f"detail.{name} must not be blank", field=f"detail.{name}")
     if kind == "link":
         _check_web_address(given["url"], "detail.url")
     return given
@@ -225,8 +239,8 @@ def check_page_size(limit: Any) -> int:
 def check_profile(value: Any) -> dict[str, str]:
     """Return the given fields of a profile; each is a text, and `link` is a web address."""
     given = _fields(value, "profile", PROFILE)
-    for one, text in given.items():
-        checks.text(text, f"profile.{one}", max_length=PROFILE[one])
+    for name, text in given.items():
+        checks.text(text, f"profile.{name}", max_length=PROFILE[name])
     if given.get("link"):
         _check_web_address(given["link"], "profile.link")
     return given
@@ -235,9 +249,9 @@ def check_profile(value: Any) -> dict[str, str]:
 def _fields(value: Any, field: str, known: Iterable[str]) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise Invalid(f"{field} must be an object", field=field)
-    for one in value:
-        if one not in known:
-            raise Invalid(f"{field} has no field {str(one)[:50]!r}", field=field)
+    for name in value:
+        if name not in known:
+            raise Invalid(f"{field} has no field {str(name)[:50]!r}", field=field)
     return dict(value)
 
 

@@ -32,7 +32,7 @@ class Model:
         self.circled: dict[tuple[str, str], dict[str, int]] = {}  # (owner, other): circle -> first change
         self.follows: dict[tuple[str, str], int] = {}  # (owner, other): first change of any circle
         self.brought: dict[tuple[str, str], list[str]] = {}  # (owner, other): the older posts that the follow brought
-        self.blocks: set[tuple[str, str]] = set()
+        self.blocks: dict[tuple[str, str], int] = {}  # (who blocks, who is blocked): the change
         self.mutes: set[tuple[str, str]] = set()
         self.posts: list[Written] = []
         self.seen: dict[str, int] = {}  # the change of the last `see_notices`
@@ -61,6 +61,20 @@ class Model:
         if not mine:
             self.follows.pop((me, other), None)
             self.brought.pop((me, other), None)
+
+    def block(self, me: str, other: str) -> None:
+        if (me, other) in self.blocks:
+            return
+        self.blocks[me, other] = self.tick()
+        for pair in ((me, other), (other, me)):
+            self.circled.pop(pair, None)
+            self.follows.pop(pair, None)
+            self.brought.pop(pair, None)
+
+    def looks_unknown(self, viewer: str | None, person: str) -> bool:
+        """Return whether the person has left, or has blocked the viewer and was not blocked by the viewer before."""
+        theirs, mine = self.blocks.get((person, viewer or "")), self.blocks.get((viewer or "", person))
+        return person not in self.members or (theirs is not None and (mine is None or mine > theirs))
 
     def circles_of(self, me: str) -> set[str]:
         return {name for (owner, _), names in self.circled.items() if owner == me for name in names}

@@ -268,9 +268,12 @@ def test_a_block_hides_both_from_each_other_until_it_is_lifted(network: Network,
         with pytest.raises(Blocked):
             act()
     network.post(cid, "status", {"text": "to ann"}, PUBLIC, ann)
-    assert [ids(network.wall(*pair)) for pair in ((bob, ann), (ann, bob))] == [[], []]
+    assert ids(network.wall(bob, ann)) == []
+    with pytest.raises(UnknownUser):
+        network.wall(ann, bob)
     network.unblock(bob, ann)
-    assert ids(network.news(bob)) == [open_post, post]
+    assert network.get_post(bob, post)["id"] == post
+    assert ids(network.news(bob)) == [open_post], "a block has ended the follow"
 
 
 def test_a_muted_author_is_in_no_news_and_notices_but_can_be_read(network: Network, people: People) -> None:

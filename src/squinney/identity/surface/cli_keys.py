@@ -37,7 +37,7 @@ def create(
     expires_at = utcnow() + timedelta(days=days) if days else None
     with open_systems(context) as systems:
         known = {"*", *(system.name for system in systems.systems)}
-        if unknown := [one for one in scope if one.partition(":")[0] not in known]:
+        if unknown := [wanted for wanted in scope if wanted.partition(":")[0] not in known]:
             raise Invalid(f"scope {unknown[0]}: there is no system of this name", field="scope")
         key, shown = _keys(systems).create(name, scope, expires_at=expires_at)
     if as_json:

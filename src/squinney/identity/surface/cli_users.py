@@ -73,7 +73,7 @@ def role(
     as_json: Json = False,
 ) -> None:
     """Change a person's role."""
-    _change(context, login, "now has the role {role}", as_json, lambda people, one: people.set_role(one, role))
+    _change(context, login, "now has the role {role}", as_json, lambda people, person: people.set_role(person, role))
 
 
 def _change(
@@ -101,4 +101,4 @@ def enable(context: typer.Context, login: str, as_json: Json = False) -> None:
 def password(context: typer.Context, login: str, password: Password, as_json: Json = False) -> None:
     """Change a person's password and end all their sessions."""
     outcome = "has a new password; all sessions have ended"
-    _change(context, login, outcome, as_json, lambda people, one: people.set_password(one, password))
+    _change(context, login, outcome, as_json, lambda people, person: people.set_password(person, password))

@@ -78,7 +78,7 @@ def _free_handle(db: Db, name: str, session: ClientSession) -> str:
     first = rules.handle_for(name)
     tried = [first, *(f"{first}-{number}" for number in range(2, HANDLES_TRIED))]
     taken = {handle["_id"] for handle in queries.SOME_HANDLES.find(db, handles=tried, session=session)}
-    return next((one for one in tried if one not in taken), f"{first}-{secrets.token_hex(3)}")
+    return next((handle for handle in tried if handle not in taken), f"{first}-{secrets.token_hex(3)}")
 
 
 def get_member(db: Db, user: str, session: ClientSession | None = None) -> Document:
@@ -86,10 +86,10 @@ def get_member(db: Db, user: str, session: ClientSession | None = None) -> Docum
 
     Raises: `UnknownUser`.
     """
-    found = queries.USER.find_one(db, user=user, session=session)
-    if found is None or found.get("left_at"):
+    member = queries.USER.find_one(db, user=user, session=session)
+    if member is None or member.get("left_at"):
         raise unknown_user(user)
-    return found
+    return member
 
 
 def unknown_user(user: str) -> UnknownUser:
@@ -129,10 +129,10 @@ def mentioned(db: Db, text: str, session: ClientSession) -> list[str]:
     handles = rules.handles_in(text)
     if not handles:
         return []
-    found = {
+    users = {
         handle["_id"]: handle["user"] for handle in queries.SOME_HANDLES.find(db, handles=handles, session=session)
     }
-    return [found[handle] for handle in handles if handle in found]
+    return [users[handle] for handle in handles if handle in users]
 
 
 @operation()

@@ -18,7 +18,15 @@ from squinney.patterns.queue import Queue
 from squinney.social import queries, rules
 from squinney.social.documents import Circled
 from squinney.social.members.accounts import get_member
-from squinney.social.members.edges import Pair, circle_names, mirrored, resized, with_circle, without_circle
+from squinney.social.members.edges import (
+    Pair,
+    circle_names,
+    mirrored,
+    only_blocks,
+    resized,
+    with_circle,
+    without_circle,
+)
 from squinney.social.members.relations import relations
 
 
@@ -100,24 +108,45 @@ def take_out_of_circle(db: Db, me: str, other: str, name: str, session: ClientSe
     }
     if last:
         change["$pull"] = {"merged": other}
-        # Otherwise a user who circles and uncircles someone repeatedly could push their other notices off the page.
-        notice = queries.NOTICES_AT(user=other, at=pair.edge["circled_at"])
-        # guard: uncircling deletes the notice about the follow
-        db["social.notices"].delete_many({**notice, "kind": "circled", "by": me}, session=session)
+        _delete_notice(db, pair.edge, session)
     db["social.users"].update_one(queries.USER(user=me), change, session=session)
     pair.write(after)
 
 
+def _delete_notice(db: Db, edge: Document, session: ClientSession) -> None:
+    """Delete the notice that the edge's owner follows the other member.
+
+    Otherwise a user who circles and uncircles someone repeatedly could push their other notices off the page.
+    """
+    me, other = edge["_id"]["owner"], edge["_id"]["other"]
+    notice = queries.NOTICES_AT(user=other, at=edge["circled_at"])
+    # guard: uncircling deletes the notice about the follow
+    db["social.notices"].delete_many({**notice, "kind": "circled", "by": me}, session=session)
+
+
 def block_member(db: Db, me: str, other: str, now: datetime, session: ClientSession) -> None:
-    """Hide both members from each other. Their circles stay, because a block can be lifted."""
+    """Hide both members from each other, and take each out of the circles of the other.
+
+    Whether `other` exists makes no difference, so that nobody learns from it who has blocked them. Circles would tell
+    it too: by a size that does not match the list of people.
+    """
     user = get_member(db, me, session)
-    get_member(db, other, session)
     pair = Pair(db, me, other, session)
     if "blocked_at" in pair.edge:
         return
     rules.check_limit(user["blocks"], rules.MAX_BLOCKS, "blocked people")
     db["social.users"].update_one(queries.USER(user=me), {"$inc": {"blocks": 1}}, session=session)
-    pair.write({**pair.edge, "blocked_at": now})
+    # guard: a block ends circles in both directions
+    end_circles(db, pair, session)
+    pair.write({**only_blocks(pair.edge), "blocked_at": now})
+
+
+def end_circles(db: Db, pair: Pair, session: ClientSession) -> None:
+    """Remove the two members from each other's counts and lists, and the notices about it. The edge is not written."""
+    for edge in (pair.edge, mirrored(pair.edge)):
+        if "circled_at" in edge:
+            _uncount(db, edge, session)
+            _delete_notice(db, edge, session)
 
 
 def unblock_member(db: Db, me: str, other: str, session: ClientSession) -> None:
@@ -138,11 +167,13 @@ def disconnect(db: Db, me: str, other: str, session: ClientSession) -> None:
     pair = Pair(db, me, other, session)
     for edge in (pair.edge, mirrored(pair.edge)):
         _uncount(db, edge, session)
+        change = {"$inc": {"blocks": -int("blocked_at" in edge)}, "$pull": {"muted": edge["_id"]["other"]}}
+        db["social.users"].update_one(queries.USER(user=edge["_id"]["owner"]), change, session=session)
     pair.write({"_id": pair.edge["_id"]})
 
 
 def _uncount(db: Db, edge: Document, session: ClientSession) -> None:
-    """Remove the other member from the counts and lists in the owner's user document."""
+    """Remove the other member from the circles, counts and merged authors in the owner's user document."""
     owner, other = edge["_id"]["owner"], edge["_id"]["other"]
     user = queries.USER.find_one(db, user=owner, session=session)
     if user is None:
@@ -152,8 +183,8 @@ def _uncount(db: Db, edge: Document, session: ClientSession) -> None:
         circles = resized(circles, name, -1)
     change: Document = {
         "$set": {"circles": circles},
-        "$inc": {"circled": -int("circled_at" in edge), "blocks": -int("blocked_at" in edge)},
-        "$pull": {"merged": other, "muted": other},
+        "$inc": {"circled": -int("circled_at" in edge)},
+        "$pull": {"merged": other},
     }
     db["social.users"].update_one(queries.USER(user=owner), change, session=session)
 
@@ -162,15 +193,18 @@ def _uncount(db: Db, edge: Document, session: ClientSession) -> None:
 
 
 def list_related(db: Db, query: Query, since: str, me: str, cursor: str | None, limit: int) -> Page[Circled]:
-    """Return a page of the people whom `query` finds, latest first. `since` is the field with the time."""
+    """Return a page of the people whom `query` finds, latest first. `since` is the field with the time.
+
+    The list of blocked people has an entry for each block; only people whom the reader can know have a name.
+    """
     checks.identifier(me, "me")
-    found = page(db, query, cursor=cursor, limit=limit, owner=me)
-    people = relations(db, me, [edge["_id"]["other"] for edge in found.items])
+    edges = page(db, query, cursor=cursor, limit=limit, owner=me)
+    people = relations(db, me, [edge["_id"]["other"] for edge in edges.items])
     with_blocked = since == "blocked_at"
     items: list[Circled] = []
-    for edge in found.items:
+    for edge in edges.items:
         other = people[edge["_id"]["other"]]
-        if other.is_member and (with_blocked or not other.is_blocked):
+        if with_blocked or other.is_visible:
             shown = {"id": edge["_id"]["other"], "name": other.name, "handle": other.handle}
             items.append(cast(Circled, {**shown, "circles": circle_names(edge), "at": edge[since]}))
-    return Page(items, found.next)
+    return Page(items, edges.next)

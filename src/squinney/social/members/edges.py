@@ -36,10 +36,15 @@ def with_circle(edge: Document, circle: str, now: datetime) -> Document:
 
 def without_circle(edge: Document, circle: str) -> Document:
     """Return the edge after the owner takes the other member out of a circle."""
-    rest = [one for one in edge.get("circles", ()) if one["name"] != circle]
+    rest = [kept for kept in edge.get("circles", ()) if kept["name"] != circle]
     if rest:
         return {**edge, "circles": rest}
     return {name: value for name, value in edge.items() if name not in ("circles", "circled_at")}
+
+
+def only_blocks(edge: Document) -> Document:
+    """Return the edge without the circles of either side."""
+    return {name: value for name, value in edge.items() if name in ("_id", "blocked_at", "blocked_by_at")}
 
 
 def circle_names(edge: Document) -> list[str]:
@@ -55,7 +60,7 @@ def resized(circles: Sequence[Document], name: str, change: int) -> list[Documen
     changed = [
         {**circle, "count": circle["count"] + change} if circle["name"] == name else circle for circle in circles
     ]
-    return [one for one in changed if one["count"] > 0]
+    return [circle for circle in changed if circle["count"] > 0]
 
 
 class Pair:
@@ -73,18 +78,18 @@ class Pair:
         Raises: `Blocked` if the owner has blocked the other; `UnknownUser`, as if the other did not exist.
         """
         other = self.edge["_id"]["other"]
+        if rules.is_hidden(self.edge):
+            raise unknown_user(other)
         if "blocked_at" in self.edge:
             raise Blocked("you have blocked this member", user=other)
-        if "blocked_by_at" in self.edge:
-            raise unknown_user(other)
 
     def write(self, edge: Document) -> None:
         """Write both sides of the edge, or delete them if the edge has no fields left."""
-        for one in (edge, mirrored(edge)):
-            where = queries.EDGE(**one["_id"])
-            if len(one) == 1:
+        for side in (edge, mirrored(edge)):
+            where = queries.EDGE(**side["_id"])
+            if len(side) == 1:
                 self._db["social.edges"].delete_one(where, session=self._session)
             elif self._is_new:
-                self._db["social.edges"].insert_one(one, session=self._session)
+                self._db["social.edges"].insert_one(side, session=self._session)
             else:
-                self._db["social.edges"].replace_one(where, one, session=self._session)
+                self._db["social.edges"].replace_one(where, side, session=self._session)

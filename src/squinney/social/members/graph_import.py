@@ -51,14 +51,15 @@ def add_pairs(db: Db, queue: Queue, pairs: Sequence[Ends], circle: str, now: dat
     """
     users = _members(db, set(chain.from_iterable(pairs)), session)
     edges = _edges(db, [pair for pair in pairs if users.keys() >= set(pair)], session)
-    added = _new_members(db, [one for one in chain.from_iterable(pairs) if one not in users], now, session)
+    added = _new_members(db, [user for user in chain.from_iterable(pairs) if user not in users], now, session)
     known, old = set(edges), set(users)
     users.update(added)
     touched: set[Ends] = set()
     new: list[Ends] = []
     for me, other in dict.fromkeys(pairs):
         edge = edges.get((me, other), {"_id": {"owner": me, "other": other}})
-        if me == other or circle in circle_names(edge):
+        # guard: an import leaves blocked pairs out
+        if me == other or circle in circle_names(edge) or {"blocked_at", "blocked_by_at"} & edge.keys():
             continue
         _count(users[me], users[other], circle, is_first="circled_at" not in edge)
         edge = with_circle(edge, circle, now)
@@ -86,14 +87,14 @@ def _count(user: Document, other: Document, circle: str, *, is_first: bool) -> N
 
 def _new_members(db: Db, ids: Iterable[str], now: datetime, session: ClientSession) -> dict[str, Document]:
     """Return user documents for these ids, each with a unique handle, even if two ids give the same handle."""
-    wanted = {one: f"m-{rules.handle_for(one)}" for one in ids}
+    wanted = {user: f"m-{rules.handle_for(user)}" for user in ids}
     handles = queries.SOME_HANDLES.find(db, handles=sorted(set(wanted.values())), session=session) if wanted else ()
-    taken = {one["_id"] for one in handles}
+    taken = {handle["_id"] for handle in handles}
     added = {}
-    for one, handle in wanted.items():
+    for user, handle in wanted.items():
         # guard: imported members get unique handles
         free = handle if handle not in taken else f"{handle[:20]}-{secrets.token_hex(8)}"
-        added[one] = new_member(one, f"Member {one}", free, now)
+        added[user] = new_member(user, f"Member {user}", free, now)
         taken.add(free)
     return added
 

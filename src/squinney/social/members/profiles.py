@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from squinney import checks
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, page
@@ -18,26 +20,36 @@ def read_profile(db: Db, viewer: str | None, user: str) -> Profile:
     """Return a member's profile as the viewer sees it."""
     # guard: the viewer of a profile is an id
     check_viewer(viewer)
-    found = get_member(db, checks.identifier(user, "user"))
+    member = get_member(db, checks.identifier(user, "user"))
     edge = queries.EDGE.find_one(db, owner=viewer or VISITOR, other=user) or {}
-    if "blocked_by_at" in edge:
+    # guard: a profile of who blocked the viewer is unknown
+    if rules.is_hidden(edge):
         raise unknown_user(user)
     mine = get_member(db, viewer) if viewer is not None else {}
+    if "blocked_at" in edge:
+        return _blocked_profile(member, user in mine["muted"])
     followers = db["social.edges"].count_documents(queries.FOLLOWERS(owner=user), limit=FOLLOWERS_COUNTED)
     return {
         "id": user,
-        "name": found["name"],
-        "handle": found["handle"],
-        "about": found["profile"].get("about", ""),
-        "place": found["profile"].get("place", ""),
-        "link": found["profile"].get("link", ""),
-        "joined_at": found["joined_at"],
+        "name": member["name"],
+        "handle": member["handle"],
+        "about": member["profile"].get("about", ""),
+        "place": member["profile"].get("place", ""),
+        "link": member["profile"].get("link", ""),
+        "joined_at": member["joined_at"],
         "followers": followers,
         "circled": circle_names(edge),
         "follows_you": "follower_at" in edge,
         "muted": user in mine.get("muted", ()),
-        "blocked": "blocked_at" in edge,
+        "blocked": False,
     }
+
+
+def _blocked_profile(user: Document, muted: bool) -> Profile:
+    """Return what the viewer needs to lift the block. It does not tell whether the other blocked the viewer too."""
+    nothing = {"about": "", "place": "", "link": "", "followers": 0, "circled": [], "follows_you": False}
+    shown = {"id": user["_id"], **{name: user[name] for name in ("name", "handle", "joined_at")}}
+    return cast(Profile, {**shown, **nothing, "muted": muted, "blocked": True})
 
 
 def list_members(db: Db, viewer: str | None, cursor: str | None, limit: int) -> Page[Listed]:
@@ -46,7 +58,7 @@ def list_members(db: Db, viewer: str | None, cursor: str | None, limit: int) -> 
     members = page(db, queries.MEMBERS, cursor=cursor, limit=limit)
     people = relations(db, viewer, [item["_id"] for item in members.items])
     shown = [item for item in members.items if people[item["_id"]].is_visible]
-    return Page([_listed(one, people[one["_id"]]) for one in shown], members.next)
+    return Page([_listed(member, people[member["_id"]]) for member in shown], members.next)
 
 
 def _listed(user: Document, relation: rules.Relation) -> Listed:

@@ -18,17 +18,17 @@ VISITOR = ""  # the id of a viewer who is not a member; such a viewer has no edg
 class Relations:
     """Relations to one viewer by member id. An unknown id is a stranger, who is never visible."""
 
-    def __init__(self, found: Mapping[str, Relation]) -> None:
-        self._found = found
+    def __init__(self, by_id: Mapping[str, Relation]) -> None:
+        self._found = by_id
 
     def __getitem__(self, person: str) -> Relation:
         return self._found.get(person, STRANGER)
 
     def person(self, person: str) -> Person:
         """Return the member as the viewer sees them, without a name if the member has left or is blocked."""
-        one = self[person]
-        shown = one.is_visible
-        return {"id": person, "name": one.name if shown else None, "handle": one.handle if shown else None}
+        relation = self[person]
+        shown = relation.is_visible
+        return {"id": person, "name": relation.name if shown else None, "handle": relation.handle if shown else None}
 
 
 def relations(
@@ -54,10 +54,10 @@ def relations(
             edges[edge["_id"]["other"]] = edge
         else:
             users[edge["_id"]] = edge
-    found = Relations({one: rules.relation_of(users.get(one), edges.get(one)) for one in wanted})
-    if require_member and viewer is not None and not found[viewer].is_member:
+    related = Relations({person: rules.relation_of(users.get(person), edges.get(person)) for person in wanted})
+    if require_member and viewer is not None and not related[viewer].is_member:
         raise unknown_user(viewer)
-    return found
+    return related
 
 
 def _users_and_edges(db: Db, owner: str, people: list[str], session: ClientSession | None) -> Iterator[Document]:

@@ -75,19 +75,19 @@ def _reader_kind(post: Document) -> str:
 
 def _short_lists(db: Db, posts: Sequence[Document]) -> dict[tuple[str, str], Document]:
     """Return all readers of each author, and when the latest became one. Authors with long lists are left out."""
-    found: dict[tuple[str, str], Document] = {}
+    short: dict[tuple[str, str], Document] = {}
     for kind, query in queries.READERS_OF_SOME.items():
         owners = {post["by"] for post in posts if _reader_kind(post) == kind}
         if not owners:
             continue
-        lists = {one["_id"]: one for one in query.run(db, owners=sorted(owners), limit=BATCH)}
-        if sum(len(one["readers"]) for one in lists.values()) == BATCH:  # the last list may be cut off
+        lists = {listed["_id"]: listed for listed in query.run(db, owners=sorted(owners), limit=BATCH)}
+        if sum(len(listed["readers"]) for listed in lists.values()) == BATCH:  # the last list may be cut off
             # guard: a list that was cut off is read in chunks
             del lists[max(lists)]
             owners = {owner for owner in owners if owner <= max(lists, default="")}
         nobody = {"readers": [], "latest": START}
-        found.update({(kind, owner): lists.get(owner, nobody) for owner in owners})
-    return found
+        short.update({(kind, owner): lists.get(owner, nobody) for owner in owners})
+    return short
 
 
 def _next_chunk(db: Db, task: Task, post: Document, share: int) -> Chunk:
@@ -135,7 +135,7 @@ def in_batches(chunks: Sequence[Chunk]) -> Iterator[list[Chunk]]:
 
 def insert_entries(db: Db, chunks: Sequence[Chunk]) -> None:
     """Insert one news entry per post and reader. Entries that exist are left as they are."""
-    by_time = sorted((chunk for chunk in chunks if chunk.readers), key=lambda one: (one.post["ts"], one.post["_id"]))
+    by_time = sorted((chunk for chunk in chunks if chunk.readers), key=_time_of_post)
     # In storage order: the server inserts such entries in less than half the time.
     in_order = sorted((reader, number) for number, chunk in enumerate(by_time) for reader in chunk.readers)
     posts = [(chunk.post["ts"], chunk.post["_id"], chunk.post["by"]) for chunk in by_time]
@@ -144,6 +144,10 @@ def insert_entries(db: Db, chunks: Sequence[Chunk]) -> None:
         at, post, author = posts[number]
         entries.append({"_id": {"u": reader, "t": at, "p": post}, "b": author})
     insert_new(db, entries)
+
+
+def _time_of_post(chunk: Chunk) -> tuple[datetime, str]:
+    return chunk.post["ts"], chunk.post["_id"]
 
 
 # ---- posts written while a reader began to follow ----

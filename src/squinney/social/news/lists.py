@@ -31,8 +31,8 @@ def list_news(db: Db, me: str, cursor: str | None, limit: int) -> Page[Post]:
 
     def read(cursor: str | None) -> Page[Document]:
         # guard: posts by muted authors are skipped in news
-        found = queries.NEWS(user=me, limit=limit + 1, position=position_of(cursor), without=hidden)
-        reader = read_with_entries(db, found, me)
+        stages = queries.NEWS(user=me, limit=limit + 1, position=position_of(cursor), without=hidden)
+        reader = read_with_entries(db, stages, me)
         hidden.update(reader["muted"])
         return page_from(_newest_first(reader)[: limit + 1], ORDER, limit=limit)
 
@@ -116,8 +116,8 @@ def _owner_posts(
     def read(cursor: str | None) -> Page[Document]:
         position = position_of(cursor)
         # guard: hidden posts are skipped on a wall
-        found = query.find(db, limit=limit + 1, owner=owner, position=position, hidden=list(hidden.values()))
-        return page_from(list(found), ORDER, limit=limit)
+        posts = query.find(db, limit=limit + 1, owner=owner, position=position, hidden=list(hidden.values()))
+        return page_from(list(posts), ORDER, limit=limit)
 
     def keep(post: Document, people: Relations) -> bool:
         author = people[post["by"]]

@@ -29,17 +29,17 @@ def list_notices(db: Db, me: str, cursor: str | None, limit: int, since: datetim
         stages = queries.NOTICES_WITH_POSTS(user=me, limit=limit + 1, position=position, since=since, without=hidden)
         reader = read_with_entries(db, stages, me)
         posts = {post["_id"]: post for post in reader["posts"]}
-        people = relations(db, me, [one["by"] for one in (*reader["entries"], *reader["posts"])])
-        found = [_with_post(entry, posts, reader["muted"]) for entry in reader["entries"]]
-        hidden.update(one["by"] for one in found if one["muted"] or not people[one["by"]].is_visible)
-        seen.update({one["_id"]: (people, reader["seen_at"]) for one in found})
-        return page_from(found, ORDER, limit=limit)
+        people = relations(db, me, [document["by"] for document in (*reader["entries"], *reader["posts"])])
+        notices = [_with_post(entry, posts, reader["muted"]) for entry in reader["entries"]]
+        hidden.update(notice["by"] for notice in notices if notice["muted"] or not people[notice["by"]].is_visible)
+        seen.update({notice["_id"]: (people, reader["seen_at"]) for notice in notices})
+        return page_from(notices, ORDER, limit=limit)
 
     def keep(notices: list[Document]) -> list[Document]:
         return [notice for notice in notices if _may_see_notice(me, notice, seen[notice["_id"]][0])]
 
     shown = filtered_page(read, keep, ORDER, cursor, limit)
-    return shown.map(lambda one: _as_notice(one, *seen[one["_id"]]))
+    return shown.map(lambda notice: _as_notice(notice, *seen[notice["_id"]]))
 
 
 def _with_post(entry: Document, posts: Mapping[str, Document], muted: Sequence[str]) -> Document:
@@ -69,5 +69,5 @@ def count_unseen(db: Db, me: str) -> int:
     """Return the number of notices since the last `see_notices`, at most `MAX_UNSEEN`."""
     # Every page shows this number, so it must not read notices that were seen before.
     since = get_member(db, checks.identifier(me, "me"))["seen_at"]
-    found = list_notices(db, me, None, MAX_UNSEEN, since)
-    return sum(not notice["seen"] for notice in found.items)
+    recent = list_notices(db, me, None, MAX_UNSEEN, since)
+    return sum(not notice["seen"] for notice in recent.items)

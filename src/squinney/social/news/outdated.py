@@ -29,7 +29,7 @@ def remove_outdated(db: Db, what: str, *, batches: int) -> int:
         useless = _useless_news(db, entries) if what == "news" else _useless_notices(db, entries)
         if useless:
             # One delete per id: for an `$in` the server would scan the whole clustered collection.
-            deletes = [DeleteOne({"_id": one}) for one in useless]
+            deletes = [DeleteOne({"_id": entry}) for entry in useless]
             removed += collection.bulk_write(deletes, ordered=False).deleted_count
         more = len(entries) == BATCH
         after = entries[-1]["_id"] if more else FIRST
@@ -46,8 +46,7 @@ def _useless_news(db: Db, entries: Sequence[Document]) -> list[Any]:
     useless = []
     for entry in entries:
         reader, post = entry["_id"]["u"], posts.get(entry["_id"]["p"])
-        # Ignore blocks and members who have left: a block can be lifted.
-        edge = {**edges.get((reader, entry["b"]), {}), "blocked_at": None, "blocked_by_at": None}
+        edge = edges.get((reader, entry["b"]), {})
         # guard: an older post is kept while its follow holds
         is_kept = rules.is_from_present_follow(entry.get("f"), edge.get("circled_at"))
         if post is None or not (is_kept or rules.is_news(reader, post, rules.relation_of(ANY_MEMBER, edge))):

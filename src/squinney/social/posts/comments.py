@@ -22,7 +22,7 @@ from squinney.social.rules import MAX_ITEMS
 def write_comment(db: Db, me: str, post: str, text: str, clock: Clock, session: ClientSession) -> Document:
     """Insert a comment on a post that `me` may see, update the post, and notify its author and mentioned members."""
     user = get_member(db, me, session)
-    found = visible_post(db, me, post, session)
+    about = visible_post(db, me, post, session)
     now = clock()
     made: Document = {
         "_id": new_id(),
@@ -38,20 +38,20 @@ def write_comment(db: Db, me: str, post: str, text: str, clock: Clock, session: 
     change = {"$push": {"comments": latest}, "$inc": {"comment_count": 1}}
     db["social.posts"].update_one(queries.POST(post=post), change, session=session)
     db["social.comments"].insert_one(made, session=session)
-    kinds = {found["by"]: "comment"} | dict.fromkeys(made["mentions"], "mention")
-    notify(db, me, kinds, found, made["_id"], now, session, comment=made["_id"], text=text[:200])
+    kinds = {about["by"]: "comment"} | dict.fromkeys(made["mentions"], "mention")
+    notify(db, me, kinds, about, made["_id"], now, session, comment=made["_id"], text=text[:200])
     return made
 
 
 def delete_comment(db: Db, me: str, comment: str, session: ClientSession) -> None:
     """Delete a comment by `me` or on a post by `me`."""
     get_member(db, me, session)
-    found = queries.COMMENT.find_one(db, comment=comment, session=session)
-    post = found and queries.POST.find_one(db, post=found["post_id"], session=session)
+    stored = queries.COMMENT.find_one(db, comment=comment, session=session)
+    post = stored and queries.POST.find_one(db, post=stored["post_id"], session=session)
     # guard: members cannot delete comments by others
-    if not found or not post or me not in (found["by"], post["by"]):
+    if not stored or not post or me not in (stored["by"], post["by"]):
         raise UnknownPost(f"there is no comment {comment}", comment=comment)
-    remove_comment(db, found, post, session)
+    remove_comment(db, stored, post, session)
 
 
 def remove_comment(db: Db, stored: Document, post: Document, session: ClientSession) -> None:
@@ -60,7 +60,7 @@ def remove_comment(db: Db, stored: Document, post: Document, session: ClientSess
     db["social.comments"].delete_one(where, session=session)
     notified = {post["by"], *stored.get("mentions", ())}
     # One delete per id: for an `$in` the server would scan the whole clustered collection.
-    deletes = [DeleteOne({"_id": {"u": one, "t": stored["ts"], "n": stored["_id"]}}) for one in sorted(notified)]
+    deletes = [DeleteOne({"_id": {"u": member, "t": stored["ts"], "n": stored["_id"]}}) for member in sorted(notified)]
     db["social.notices"].bulk_write(deletes, session=session)
     change = {"$set": {"comments": last_comments(db, post["_id"], session)}, "$inc": {"comment_count": -1}}
     db["social.posts"].update_one(queries.POST(post=post["_id"]), change, session=session)
@@ -69,7 +69,7 @@ def remove_comment(db: Db, stored: Document, post: Document, session: ClientSess
 def last_comments(db: Db, post: str, session: ClientSession | None = None) -> list[Document]:
     """Return the latest comments as the post embeds them, oldest first."""
     latest = queries.LATEST_COMMENTS.find(db, post=post, limit=LAST_COMMENTS, session=session)
-    return [_embedded(one) for one in latest][::-1]
+    return [_embedded(comment) for comment in latest][::-1]
 
 
 def _embedded(comment: Document) -> Document:
@@ -97,4 +97,4 @@ def list_comments(db: Db, viewer: str | None, post: str, cursor: str | None, lim
         return [comment for comment in comments if people[comment["by"]].is_visible]
 
     shown = filtered_page(read, keep, COMMENTS_ORDER, cursor, limit)
-    return shown.map(lambda one: as_comment({**one, "id": one["_id"]}, seen[one["_id"]]))
+    return shown.map(lambda comment: as_comment({**comment, "id": comment["_id"]}, seen[comment["_id"]]))

@@ -43,7 +43,7 @@ def _recipients(db: Db, me: str, members: list[str], post: Document, session: Cl
     edges = {tuple(edge["_id"].values()): edge for edge in queries.SOME_EDGES.find(db, ids=ids, session=session)}
 
     def may_be_notified(user: Document) -> bool:
-        writer, author = (rules.relation_of(ANY_MEMBER, edges.get((user["_id"], one))) for one in (me, post["by"]))
+        writer, author = (rules.relation_of(ANY_MEMBER, edges.get((user["_id"], other))) for other in (me, post["by"]))
         # guard: no notice is stored about a writer whom its reader blocked
         # guard: no notice is stored about a writer whom its reader muted
         is_hidden = user.get("left_at") or me in user["muted"] or not writer.is_visible

@@ -39,11 +39,11 @@ def forget_lost_photos(db: Db, store: PhotoStore, *, clock: Clock = utcnow) -> d
     while True:
         page = store.list(cursor=cursor)
         shown = _shown(pinned(db), [item["_id"] for item in page.items])
-        for one in page.items:
-            author = one["metadata"]["author"]["_id"]
+        for photo in page.items:
+            author = photo["metadata"]["author"]["_id"]
             # guard: a photo whose post is not written yet is kept
-            if one["metadata"]["created"] < old and (one["_id"], author) not in shown:
-                store.forget(one["_id"], author)
+            if photo["metadata"]["created"] < old and (photo["_id"], author) not in shown:
+                store.forget(photo["_id"], author)
                 removed += 1
         if (cursor := page.next) is None:
             return {"removed": removed}

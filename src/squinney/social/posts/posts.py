@@ -63,11 +63,11 @@ def write_post(
 def delete_post(db: Db, queue: Queue, me: str, post: str, session: ClientSession) -> None:
     """Delete a post by `me` or addressed to `me`, and queue the removal of its comments."""
     get_member(db, me, session)
-    found = queries.POST.find_one(db, post=post, session=session)
+    stored = queries.POST.find_one(db, post=post, session=session)
     # guard: members cannot delete posts by others
-    if found is None or me not in (found["by"], found["to"]):
+    if stored is None or me not in (stored["by"], stored["to"]):
         raise unknown_post(post)
-    remove_post(db, queue, found, session)
+    remove_post(db, queue, stored, session)
 
 
 def remove_post(db: Db, queue: Queue, stored: Document, session: ClientSession) -> None:
@@ -101,8 +101,8 @@ def visible_post(db: Db, viewer: str | None, post: str, session: ClientSession |
 
 def read_post(db: Db, viewer: str | None, post: str) -> Post:
     """Return one post that the viewer may see."""
-    found = visible_post(db, viewer, post)
-    return as_post(found, viewer, relations(db, viewer, people_of([found])))
+    stored = visible_post(db, viewer, post)
+    return as_post(stored, viewer, relations(db, viewer, people_of([stored])))
 
 
 def as_author(db: Db, post: Document) -> Post:
@@ -134,7 +134,7 @@ def as_post(post: Document, viewer: str | None, people: Relations) -> Post:
         "detail": post["detail"],
         # guard: mentions of hidden members are not shown
         "mentions": [people.person(mention) for mention in post["mentions"] if people[mention].is_visible],
-        "comments": [as_comment(one, people) for one in shown],
+        "comments": [as_comment(comment, people) for comment in shown],
         "comment_count": post["comment_count"],
     }
 

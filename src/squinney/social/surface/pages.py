@@ -77,13 +77,13 @@ def render_page(
 def linked(text: str, people: list[Person]) -> Markup:
     """Return the text as HTML: mentions of these people become links, everything else is escaped."""
     handles = {person["handle"] for person in people}
-    found, end = Markup(), 0
+    html, end = Markup(), 0
     for mention in rules.MENTION.finditer(text.lower()) if len(text.lower()) == len(text) else ():
         if mention[1] in handles:
             link = Markup('<a href="/social/people/{}">{}</a>').format(mention[1], text[slice(*mention.span())])
-            found += escape(text[end : mention.start()]) + link
+            html += escape(text[end : mention.start()]) + link
             end = mention.end()
-    return found + escape(text[end:])
+    return html + escape(text[end:])
 
 
 def face(person: Person) -> Markup:
@@ -102,7 +102,7 @@ def redirect_back(request: Request, message: str = "", kind: str = "good") -> Re
 
 def exported(network: SocialNetwork, me: str, headers: dict[str, str] | None = None) -> Response:
     """Return all stored documents about a member, one JSON document per line."""
-    lines = (json.dumps(one, default=str, ensure_ascii=False) + "\n" for one in network.export(me))
+    lines = (json.dumps(document, default=str, ensure_ascii=False) + "\n" for document in network.export(me))
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
 
 

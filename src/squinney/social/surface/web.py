@@ -112,9 +112,9 @@ def show_post(request: Request, network: Network, post: str, cursor: Cursor = No
     """Show one post with its comments."""
     me = member_of(request, network)
     viewer = me["id"] if me else None
-    found = network.get_post(viewer, post)
+    shown = network.get_post(viewer, post)
     comments = network.comments(viewer, post, cursor=cursor)
-    return render_page(request, network, "post", me, post=found, comments=comments)
+    return render_page(request, network, "post", me, post=shown, comments=comments)
 
 
 @router.get("/circles", response_class=HTMLResponse, dependencies=[needs("member")])
@@ -146,11 +146,11 @@ def export(request: Request, network: Network) -> Response:
 def show_photo(request: Request, network: Network, post: str) -> Response:
     """Return the photo of a post that the visitor may see now."""
     me = member_of(request, network)
-    found = network.get_post(me["id"] if me else None, post)
+    about = network.get_post(me["id"] if me else None, post)
     store = photo_store(request)
-    if store is None or found["type"] != "photo":
+    if store is None or about["type"] != "photo":
         raise UnknownPost(f"post {post} has no photo", post=post)
-    return store.response(request, found["detail"]["file"], found["by"]["id"])
+    return store.response(request, about["detail"]["file"], about["by"]["id"])
 
 
 router.include_router(web_forms.router)

@@ -145,9 +145,9 @@ def delete_post(request: Request, network: Network, post: str) -> Response:
     """Delete a post by or to the member, and its photo. After a crash in between, a job deletes the photo."""
 
     def act(me: str) -> None:
-        found = network.get_post(me, post)
+        stored = network.get_post(me, post)
         network.delete_post(me, post)
-        _forget_photo(request, found["detail"], found["by"]["id"])
+        _forget_photo(request, stored["detail"], stored["by"]["id"])
 
     _run(request, act)
     here = request.headers.get("referer", "")

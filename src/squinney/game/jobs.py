@@ -38,8 +38,8 @@ def _random_monsters(db: Db) -> list[Document]:
     """Return a run of monsters from a random start, so that in a large world each monster gets its turn."""
     count = db[queries.WANDERERS.collection].count_documents(queries.WANDERERS())
     first = random.randrange(max(1, count - MAX_AT_ONCE + 1))
-    found = queries.WANDERERS.find(db, limit=MAX_AT_ONCE, projection={"_id": 1}).skip(first)
-    return list(queries.SOME_CHARACTERS.find(db, character_ids=[one["_id"] for one in found]))
+    chosen = queries.WANDERERS.find(db, limit=MAX_AT_ONCE, projection={"_id": 1}).skip(first)
+    return list(queries.SOME_CHARACTERS.find(db, character_ids=[monster["_id"] for monster in chosen]))
 
 
 JOBS = [Job("wander-game-monsters", every_seconds=30, run=wander, what="lets monsters walk about")]

@@ -6,9 +6,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from squinney.game.documents import CHARACTERS, ITEMS
-from squinney.mongo.schema import Db
-from squinney.patterns.migrations import Migration
 from squinney.patterns.polymorphic import Document, Part, Types, upgrades
 
 DEFAULT_INTRINSIC = 10
@@ -142,8 +139,3 @@ def add_things(stored: dict[str, Any]) -> dict[str, Any]:
 
 CHARACTER_TYPES = Types(AnyCharacter, Player, Shopkeeper, Monster)
 ITEM_TYPES = Types(AnyThing, Thing, Weapon, Armor, Potion, Container)
-
-
-def migrations(db: Db) -> list[Migration]:
-    """Return the migrations that `squinney migrate` runs in the background."""
-    return [Migration(db[CHARACTERS], CHARACTER_TYPES), Migration(db[ITEMS], ITEM_TYPES)]

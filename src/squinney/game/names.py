@@ -19,6 +19,9 @@ LOOKALIKES = str.maketrans(
     "abeekmhopctyxsiijhdqw" + "abezhikmnoptyx" + "iagle" + "abcdefghijklmnoprstuvwyz" + "''''" + "----",
 )
 
+# What looks like `l` or `o`, before upper and lower case are folded: a capital `I` looks like `l`, an `i` does not.
+SHAPES = str.maketrans("I1|" + "\u0399\u0406\u04c0\u04cf" + "0", "lll" + "llll" + "o")
+
 
 def checked_name(name: str) -> str:
     """Return the name in Unicode's compatible form (NFKC).
@@ -50,8 +53,25 @@ def name_key(name: str) -> str:
 
 
 def name_keys(name: str) -> list[str]:
-    """Return the keys by which a name may be reserved: the present one, and that of older versions of this program."""
+    """Return the keys by which a name may be found: the present one, and that of older versions of this program."""
     return list(dict.fromkeys([name_key(name), name.casefold()]))
+
+
+def shape_key(name: str) -> str:
+    """Return a key that is equal for names of the same shape: `Ian` and `1an`, `Bob` and `B0b`, `Barn` and `Bam`.
+
+    It keeps a capital `L` and a small `i` apart from `l`, as they look different. It begins with a space, as no name
+    and no `name_key` does.
+    """
+    # guard: names of one shape are one name
+    shape = unicodedata.normalize("NFKC", name).translate(SHAPES)
+    shape = "L".join(part.casefold() for part in shape.split("L")).translate(LOOKALIKES)
+    return " " + " ".join(shape.replace("rn", "m").replace("vv", "w").split())
+
+
+def reserved_keys(name: str) -> list[str]:
+    """Return the keys that a new character reserves. One found by a key has the name; the shape finds nobody."""
+    return [name_key(name), shape_key(name)]
 
 
 def is_unseen(character: str) -> bool:

@@ -51,12 +51,12 @@ def prepare(db: Db) -> None:
 
 
 def _furnish(blueprint: Blueprint, room_id: str) -> None:
-    for one in range(THINGS):
+    for number in range(THINGS):
         for thing in (
             {"name": "coin", "qty": 30, "price": 1},
-            {"name": f"hat {one}", "kind": "armor", "region": "head", "price": 9},
-            {"name": f"stick {one}", "kind": "weapon", "price": 7},
-            {"name": f"bag {one}", "kind": "container", "capacity": 200, "price": 5},
+            {"name": f"hat {number}", "kind": "armor", "region": "head", "price": 9},
+            {"name": f"stick {number}", "kind": "weapon", "price": 7},
+            {"name": f"bag {number}", "kind": "container", "capacity": 200, "price": 5},
         ):
             blueprint.things[new_id()] = {**thing, "location": room_id}
 
@@ -92,9 +92,9 @@ def try_once(act: Act, key: str) -> bool:
 # ---- random actions, many of which are refused ----
 
 
-def _pick_one(chance: random.Random, found: Any) -> Any:
+def _pick_one(chance: random.Random, choices: Any) -> Any:
     """Return a random entry, or an unknown id, which is refused, if there is none."""
-    return chance.choice(found) if found else {"id": "nothing", "qty": 1}
+    return chance.choice(choices) if choices else {"id": "nothing", "qty": 1}
 
 
 def _carried(world: World, chance: random.Random, actor_id: str) -> str:
@@ -212,7 +212,7 @@ def check(db: Db) -> dict[str, str]:
 def _misplaced(items: dict[str, Document], people: list[Document], rooms: dict[str, Document]) -> str:
     listed = Counter(entry["id"] for person in people for entry in rules.walk(person["inventory"]))
     listed.update(entry["id"] for room in rooms.values() for entry in room["inventory"])
-    wrong = [one for one, times in listed.items() if times > 1 or one not in items]
+    wrong = [item_id for item_id, times in listed.items() if times > 1 or item_id not in items]
     carried = {entry["id"]: person["_id"] for person in people for entry in person["inventory"]}
     for item in items.values():
         kind, holder_id = item["holder"]["kind"], item["holder"]["id"]
@@ -225,7 +225,7 @@ def _homeless(people: list[Document], rooms: dict[str, Document]) -> str:
     there = Counter(person["location"]["id"] for person in people)
     wrong = [name for name, room in rooms.items() if room["player_count"] != there[name]]
     seen = Counter(person["id"] for room in rooms.values() for person in room["players"])
-    wrong += [one for one, times in seen.items() if times > 1]
+    wrong += [item_id for item_id, times in seen.items() if times > 1]
     return ", ".join([*wrong, *(there.keys() - rooms.keys())][:5])
 
 

@@ -118,9 +118,9 @@ class ReadableWorld:
         Raises: `UnknownCharacter`.
         """
         worn = self._records.character(character_id)["armor"]
-        found = self._described([one["id"] for one in worn])
+        described = self._described([piece["id"] for piece in worn])
         return {
-            region: [found[one["id"]] for one in worn if one["region"] == region and one["id"] in found]
+            region: [described[piece["id"]] for piece in worn if piece["region"] == region and piece["id"] in described]
             for region in REGIONS
         }
 
@@ -131,8 +131,8 @@ class ReadableWorld:
         Raises: `UnknownCharacter`.
         """
         wielded = {weapon["hand"]: weapon["id"] for weapon in self._records.character(character_id)["weapons"]}
-        found = self._described(list(wielded.values()))
-        return {hand: found.get(wielded.get(hand, "")) for hand in HANDS}
+        described = self._described(list(wielded.values()))
+        return {hand: described.get(wielded.get(hand, "")) for hand in HANDS}
 
     def _described(self, item_ids: list[str]) -> dict[str, Any]:
         items = queries.SOME_ITEMS.find(self._db, item_ids=item_ids) if item_ids else ()
@@ -183,8 +183,8 @@ class ReadableWorld:
         Raises: `UnknownCharacter`.
         """
         checks.identifier(name, "name")
-        found = {one["_id"]: one for one in queries.SOME_NAMES.find(self._db, names=name_keys(name))}
-        reserved = next((found[key] for key in name_keys(name) if key in found), None)
+        by_key = {stored["_id"]: stored for stored in queries.SOME_NAMES.find(self._db, names=name_keys(name))}
+        reserved = next((by_key[key] for key in name_keys(name) if key in by_key), None)
         if reserved is None:
             raise UnknownCharacter(f"there is no character {name}", name=name)
         return self._records.character(reserved["character_id"])
@@ -211,8 +211,8 @@ class ReadableWorld:
     def things(self, location_id: str, *, cursor: str | None = None, limit: int = 50) -> Page[Item]:
         """Return a page of the things in a room."""
         checks.identifier(location_id, "location")
-        found = page(self._db, queries.THINGS, cursor=cursor, limit=limit, kind="location", holder_id=location_id)
-        return cast(Page[Item], found)
+        things = page(self._db, queries.THINGS, cursor=cursor, limit=limit, kind="location", holder_id=location_id)
+        return cast(Page[Item], things)
 
     @operation(reads_only=True)
     def owned_by(self, owner: str, *, cursor: str | None = None, limit: int = 50) -> Page[Character]:
@@ -229,16 +229,16 @@ class ReadableWorld:
     def goals(self) -> list[Goal]:
         """Return the containers that wait for certain things, and how many of these are in them."""
         fields = {"name": 1, "accepts": 1, "completed": 1, "count": 1}
-        found = queries.GOALS.find(self._db, projection=fields, limit=MAX_GOALS)
+        containers = queries.GOALS.find(self._db, projection=fields, limit=MAX_GOALS)
         return [
             {
-                "id": one["_id"],
-                "name": one["name"],
-                "wants": len(one["accepts"]),
-                "has": one["count"],
-                "completed": one["completed"],
+                "id": container["_id"],
+                "name": container["name"],
+                "wants": len(container["accepts"]),
+                "has": container["count"],
+                "completed": container["completed"],
             }
-            for one in found
+            for container in containers
         ]
 
     @operation(reads_only=True)
@@ -248,8 +248,8 @@ class ReadableWorld:
         Raises: `UnknownLocation` if there are no rooms.
         """
         for query in (queries.STARTS, queries.LOCATIONS_ALL):
-            if found := next(query.find(self._db, limit=1), None):
-                return cast(Location, found)
+            if location := next(query.find(self._db, limit=1), None):
+                return cast(Location, location)
         raise UnknownLocation("this world has no rooms yet: load one")
 
     @operation(reads_only=True)
@@ -262,5 +262,5 @@ class ReadableWorld:
     @operation(reads_only=True)
     def gold(self) -> int:
         """Return the gold of all characters."""
-        found = next(queries.GOLD.run(self._db), None)
-        return int(found["gold"]) if found else 0
+        total = next(queries.GOLD.run(self._db), None)
+        return int(total["gold"]) if total else 0

@@ -32,7 +32,7 @@ def with_full_lists(db: Db, room: Location) -> Location:
         return room
     location_id = room["_id"]
     here = queries.PEOPLE.find(db, limit=MAX_LISTED, projection={"name": 1, "kind": 1}, location_id=location_id)
-    people = [rules.person_of(one) for one in here]
+    people = [rules.person_of(person) for person in here]
     things = queries.THINGS.find(db, limit=MAX_LISTED, kind="location", holder_id=location_id)
     return {**room, "players": people, "inventory": [rules.entry_of(thing) for thing in things]}
 

@@ -6,7 +6,7 @@ from squinney.game import proof
 from squinney.game.demo import demo
 from squinney.game.documents import CHARACTERS, COLLECTIONS, ITEMS, LOCATIONS
 from squinney.game.jobs import JOBS
-from squinney.game.kinds import migrations
+from squinney.game.migration import migrations
 from squinney.game.queries import QUERIES
 from squinney.game.repair import find_problems, repair
 from squinney.game.world import World

@@ -71,10 +71,10 @@ class World(ReadableWorld):
 
         Raises: `UnknownCharacter`, also if the character is somebody else's; `Invalid`.
         """
-        found = self.character(character)
-        if owner is not None and found.get("owner") != owner:
+        stored = self.character(character)
+        if owner is not None and stored.get("owner") != owner:
             raise UnknownCharacter(f"there is no character {character}", character_id=character)
-        return found
+        return stored
 
     # ---- walk and talk ----
 

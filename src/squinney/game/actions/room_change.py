@@ -65,7 +65,7 @@ class RoomChange:
         """Return the room after this change. The version stays: other actions may have changed the room meanwhile."""
         lists: dict[str, list[Any]] = {name: list(room[name]) for name in ("players", "inventory")}
         for name, pulled in self.operators.get("$pull", {}).items():
-            lists[name] = [one for one in lists[name] if one["id"] != pulled["id"]]
+            lists[name] = [entry for entry in lists[name] if entry["id"] != pulled["id"]]
         for name, pushed in self.operators.get("$push", {}).items():
             lists[name] = [*lists[name], *pushed["$each"]][:MAX_LISTED]
         counts = {name: room.get(name, 0) + more for name, more in self.operators.get("$inc", {}).items()}

@@ -89,7 +89,7 @@ class Transfer:
     def to_character(self, character: Character, *, may_merge: bool = True) -> None:
         """Put the thing into a character's hands, onto a stack of the same things if the character carries one."""
         stack = self._item.get("stack")
-        alike = [one for one in character["inventory"] if may_merge and stack and one.get("stack") == stack]
+        alike = [entry for entry in character["inventory"] if may_merge and stack and entry.get("stack") == stack]
         for entry in alike:
             if entry["qty"] + self._qty <= MAX_QTY:
                 self.merge_into(entry)
@@ -119,7 +119,7 @@ class Transfer:
         if container["kind"] != "container":
             raise NotMadeForThat(f"{container['name']} holds nothing", item_id=container["_id"])
         # guard: a container is not put into itself or into its contents
-        if self._item["_id"] in {one["_id"] for one in chain}:
+        if self._item["_id"] in {outer["_id"] for outer in chain}:
             raise IntoItself(f"{self._item['name']} cannot go into itself", item_id=self._item["_id"])
         if container["count"] >= MAX_IN_CONTAINER:
             raise NoSpace(f"{container['name']} holds {MAX_IN_CONTAINER} things", limit=MAX_IN_CONTAINER)

@@ -14,7 +14,7 @@ from squinney.game.actions.draft import Draft
 from squinney.game.actions.transfer import Transfer
 from squinney.game.documents import CHARACTERS, NAMES, Item
 from squinney.game.errors import NameTaken
-from squinney.game.names import name_key
+from squinney.game.names import reserved_keys
 from squinney.game.records import Records
 from squinney.mongo.schema import Db
 from squinney.transactions import Plan, Stale, Step
@@ -62,7 +62,7 @@ def _steps(
     return [
         *draft.steps(),
         # guard: a name belongs to one character
-        Step(NAMES, name_key(name), insert=reserved, refused=lambda _: taken),
+        *(Step(NAMES, key, insert=reserved, refused=lambda _: taken) for key in reserved_keys(name)),
         Step(CHARACTERS, character["_id"], insert=character, refused=id_taken),
     ]
 

@@ -51,7 +51,7 @@ class Blueprint:
                 if target not in self.rooms:
                     what = f"the exit {direction} of room {room_id} leads to {target}, which is not a room"
                     self.add_problem_of(room_id, what)
-        for person_id in [one for one, person in self.people.items() if person["location"] not in self.rooms]:
+        for person_id in [key for key, person in self.people.items() if person["location"] not in self.rooms]:
             what = f"{person_id} is in {self.people[person_id]['location']}, which is not a room"
             self.add_problem_of(person_id, what)
             del self.people[person_id]

@@ -188,10 +188,10 @@ class _Reader:
     def _numbers(self, lines: Lines) -> list[int]:
         if self._has_old_shops:
             return [number for _ in range(IN_OLD_SHOP) if (number := to_number(lines.nonempty().split()[0])) > 0]
-        found = []
+        numbers = []
         while (number := to_number(lines.nonempty().split()[0])) != -1:
-            found.append(number)
-        return found
+            numbers.append(number)
+        return numbers
 
     # ---- zones ----
 

@@ -50,7 +50,7 @@ class Lines:
 
     def text(self) -> str:
         """Return the text up to the line that ends with a tilde, joined into one line."""
-        first, found = self._next + 1, []
+        first, lines = self._next + 1, []
         while True:
             if self.at_end:
                 raise BadLine(f"the text that starts in line {first} has no ~ at its end")
@@ -59,16 +59,16 @@ class Lines:
                 self._next -= 1
                 raise BadLine(f"the text that starts in line {first} has no ~ at its end")
             if line.endswith("~"):
-                found.append(line[:-1])
-                return " ".join(part.strip() for part in found if part.strip())
-            found.append(line)
+                lines.append(line[:-1])
+                return " ".join(part.strip() for part in lines if part.strip())
+            lines.append(line)
 
     def words(self, least: int) -> list[str]:
         """Return the words of the next line that is not empty. Raises: `BadLine` if there are fewer than `least`."""
-        found = self.nonempty().split()
-        if len(found) < least:
-            raise BadLine(f"expected at least {least} values, found {len(found)}")
-        return found
+        words = self.nonempty().split()
+        if len(words) < least:
+            raise BadLine(f"expected at least {least} values, found {len(words)}")
+        return words
 
     @property
     def at_record(self) -> bool:
@@ -100,24 +100,24 @@ def to_number(word: str) -> int:
 
 def leading_numbers(words: list[str]) -> list[int]:
     """Return the numbers before the first word that is not a number: the rest of the line is a comment."""
-    found = []
+    numbers = []
     for word in words:
         if not word.lstrip("-").isdigit():
             break
-        found.append(to_number(word))
-    return found
+        numbers.append(to_number(word))
+    return numbers
 
 
 def flags(word: str) -> int:
     """Parse a set of flags: a number, or letters of which `a` is the first bit. Raises: `BadLine`."""
     if word.lstrip("-").isdigit():
         return to_number(word)
-    found = 0
+    bits = 0
     for letter in word:
         if "a" <= letter <= "z":
-            found |= 1 << (ord(letter) - ord("a"))
+            bits |= 1 << (ord(letter) - ord("a"))
         elif "A" <= letter <= "Z":
-            found |= 1 << (ord(letter) - ord("A") + 26)
+            bits |= 1 << (ord(letter) - ord("A") + 26)
         else:
             raise BadLine(f"{word[:40]!r} is not a set of flags")
-    return found
+    return bits

@@ -22,7 +22,7 @@ def read_world(path: Path | str) -> Blueprint:
     """
     path = Path(path)
     if path.is_dir():
-        files = sorted(one for one in path.rglob("*") if one.suffix in CIRCLE)
+        files = sorted(file for file in path.rglob("*") if file.suffix in CIRCLE)
         if not files:
             raise Invalid(f"{path} contains no files that end with {', '.join(CIRCLE)}", field="file")
         return circle.read([(file.name, _text(file)) for file in files])

@@ -24,14 +24,14 @@ from squinney.game.documents import (
 )
 from squinney.game.errors import NameTaken, NoSpace, NotMadeForThat, TooHeavy
 from squinney.game.loading.blueprint import HOLDERS, Blueprint, Report, Unread, holder_of
-from squinney.game.names import name_key, name_keys
+from squinney.game.names import name_keys, reserved_keys
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import AlreadyExists, Step, Transactions
 
 ROOMS_AT_ONCE = 100
 NAMES_AT_ONCE = 1_000
 MAX_STEPS = 500
-MAX_IN_ROOM = 5_000  # documents; a character is two, because its name is one
+MAX_IN_ROOM = 5_000  # documents; a character is three, because its name is two
 HolderKey = tuple[str, str]  # kind and id
 
 
@@ -40,16 +40,16 @@ def insert_rooms(db: Db, transactions: Transactions, blueprint: Blueprint, at: d
 
     If another process creates one of the rooms or takes a name in the meantime, begin again: the rest still loads.
     """
-    report, found = Report(name=blueprint.name, start=blueprint.start), None
+    report, existed_before = Report(name=blueprint.name, start=blueprint.start), None
     while True:
         builder = _RoomBuilder(db, blueprint, report, at)
         try:
             _insert_missing(db, transactions, builder, blueprint)
         except AlreadyExists:
             # guard: a load begins again if another process takes a name in the meantime
-            if builder.found == found:  # nothing is new: an id of the blueprint exists elsewhere in the world
+            if builder.found == existed_before:  # nothing is new: an id of the blueprint exists elsewhere in the world
                 raise
-            found = builder.found
+            existed_before = builder.found
             report = replace(report, already_there=-report.rooms, problems=0, unread=[])
         else:
             return report
@@ -103,13 +103,13 @@ class _RoomBuilder:
 
     def build_people(self, room_ids: Sequence[str]) -> None:
         """Build the characters in these rooms, and query which of their names are taken, many at once."""
-        for person_id in (one for room_id in room_ids for one in self._people[room_id]):
+        for person_id in (person_id for room_id in room_ids for person_id in self._people[room_id]):
             given = {name: value for name, value in self._blueprint.people[person_id].items() if name != "location"}
             try:
                 self._built[person_id] = character_document(id=person_id, at=self._at, **given)
             except SquinneyError as error:
                 self._add_problem(person_id, error)
-        names = (key for one in self._built.values() for key in name_keys(one["name"]))
+        names = (key for built in self._built.values() for key in _all_keys(built["name"]))
         while batch := list(islice(names, NAMES_AT_ONCE)):
             taken = {name["_id"] for name in queries.SOME_NAMES.find(self._db, names=batch)}
             self._taken_names |= taken
@@ -139,17 +139,21 @@ class _RoomBuilder:
             room["is_start"] = True
         items: list[Document] = []
         entries = [rules.entry_of(thing) for thing in self._build_things("location", room_id, items)]
-        people = [one for person_id in self._people[room_id] if (one := self._person(person_id, items))]
+        people = [person for person_id in self._people[room_id] if (person := self._person(person_id, items))]
         room["players"] = [rules.person_of(person) for person in people][:MAX_LISTED]
         room["inventory"] = entries[:MAX_LISTED]
         room["player_count"], room["thing_count"] = len(people), len(entries)
-        for one in people:
-            one["location"], one["seen"] = rules.copy_of(room), [room_id]
-        if len(items) + 2 * len(people) > MAX_IN_ROOM:  # a room is never split, and a run must end in time
-            crowd = f"{len(people)} people (who count twice) and {len(items)} things"
+        for person in people:
+            person["location"], person["seen"] = rules.copy_of(room), [room_id]
+        if len(items) + 3 * len(people) > MAX_IN_ROOM:  # a room is never split, and a run must end in time
+            crowd = f"{len(people)} people (who count three times) and {len(items)} things"
             self._add_problem(room_id, NoSpace(f"{crowd} are too many for one room; the limit is {MAX_IN_ROOM}"))
             return []
-        names = [Step(NAMES, name_key(person["name"]), insert={"character_id": person["_id"]}) for person in people]
+        names = [
+            Step(NAMES, key, insert={"character_id": person["_id"]})
+            for person in people
+            for key in reserved_keys(person["name"])
+        ]
         return [
             Step(LOCATIONS, room_id, insert=cast(Document, room)),
             *(Step(ITEMS, item["_id"], insert=item) for item in items),
@@ -163,10 +167,10 @@ class _RoomBuilder:
             return None
         name = character["name"]
         # guard: a loaded character whose name is taken is left out
-        if not self._taken_names.isdisjoint(name_keys(name)):
+        if not self._taken_names.isdisjoint(_all_keys(name)):
             self._add_problem(person_id, NameTaken(f"another character is called {name}"))
             return None
-        self._taken_names.add(name_key(name))
+        self._taken_names.update(reserved_keys(name))
         for thing in self._build_things("character", person_id, items, carrier=character):
             character["inventory"].append(self._entry(thing, items))
         return character
@@ -206,11 +210,12 @@ class _RoomBuilder:
         if kind != "container":
             raise NotMadeForThat(f"{thing['name']} holds nothing")
         if depth + 1 >= MAX_CONTAINER_DEPTH and any(
-            self._blueprint.things[one].get("kind") == "container" for one in self._things["container", thing_id]
+            self._blueprint.things[inner_id].get("kind") == "container"
+            for inner_id in self._things["container", thing_id]
         ):
             raise NoSpace(f"bags go into bags {MAX_CONTAINER_DEPTH} deep, and no deeper", limit=MAX_CONTAINER_DEPTH)
         direct = self._build_things("container", thing_id, contents, depth=depth + 1)
-        thing["load"] = sum(rules.weight_of(one) for one in direct)
+        thing["load"] = sum(rules.weight_of(content) for content in direct)
         thing["count"], thing["things"] = len(direct), len(contents)
         if thing["load"] > thing["capacity"]:
             raise TooHeavy(f"{thing['name']} holds {thing['capacity']}, not {thing['load']}", limit=thing["capacity"])
@@ -227,3 +232,7 @@ def _add_load(carrier: Document, thing: Document) -> None:
     after["things"] = carrier["things"] + rules.size_of(thing)
     rules.require_can_carry(carrier, after)
     carrier.update(load=after["load"], things=after["things"])
+
+
+def _all_keys(name: str) -> set[str]:
+    return {*name_keys(name), *reserved_keys(name)}

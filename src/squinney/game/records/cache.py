@@ -89,8 +89,8 @@ class CachedRecords(Records):
         if cached is not None and self._use_cache:
             self.has_used_cache = True
             return cached
-        found = read(document_id)
-        if cached is not None and cached["version"] != found["version"] and collection != LOCATIONS:
+        document = read(document_id)
+        if cached is not None and cached["version"] != document["version"] and collection != LOCATIONS:
             self._cache.bypass(collection, document_id)
-        self._cache.store(collection, found)
-        return found
+        self._cache.store(collection, document)
+        return document

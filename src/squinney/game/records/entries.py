@@ -25,17 +25,17 @@ def nested_entries(
 
     At most `max_depth` levels: read while things move, two containers may seem to be inside each other.
     """
-    own = sorted(held.get(holder_id, ()) if max_depth else (), key=lambda one: one["_id"])
+    own = sorted(held.get(holder_id, ()) if max_depth else (), key=lambda item: item["_id"])
     contents = {
-        one["_id"]: nested_entries(one["_id"], held, max_depth=max_depth - 1)
-        for one in own
-        if one["kind"] == "container"
+        item["_id"]: nested_entries(item["_id"], held, max_depth=max_depth - 1)
+        for item in own
+        if item["kind"] == "container"
     }
-    return [rules.entry_of(one, contents.get(one["_id"])) for one in own]
+    return [rules.entry_of(item, contents.get(item["_id"])) for item in own]
 
 
 def container_levels(entry: Entry) -> int:
     """Return how many levels of containers an entry has; 0 for a thing that is not a container."""
     if "inventory" not in entry:
         return 0
-    return 1 + max((container_levels(one) for one in entry["inventory"]), default=0)
+    return 1 + max((container_levels(inner) for inner in entry["inventory"]), default=0)

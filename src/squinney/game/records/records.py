@@ -42,18 +42,18 @@ class Records:
     def character(self, character_id: str) -> Character:
         """Raises: `UnknownCharacter`."""
         checks.identifier(character_id, "character")
-        found = self._characters.find_one(queries.CHARACTER(character_id=character_id))
-        if found is None:
+        stored = self._characters.find_one(queries.CHARACTER(character_id=character_id))
+        if stored is None:
             raise UnknownCharacter(f"there is no character {character_id}", character_id=character_id)
-        return cast(Character, _upgraded(CHARACTER_TYPES, found))
+        return cast(Character, _upgraded(CHARACTER_TYPES, stored))
 
     def item(self, item_id: str) -> Item:
         """Raises: `UnknownThing`."""
         checks.identifier(item_id, "item")
-        found = self._items.find_one(queries.ITEM(item_id=item_id))
-        if found is None:
+        stored = self._items.find_one(queries.ITEM(item_id=item_id))
+        if stored is None:
             raise UnknownThing(f"there is no thing {item_id}", item_id=item_id)
-        return cast(Item, _upgraded(ITEM_TYPES, found))
+        return cast(Item, _upgraded(ITEM_TYPES, stored))
 
     def room(self, location_id: str) -> Location:
         """Raises: `UnknownLocation`."""
@@ -93,10 +93,10 @@ class Records:
             return None
         levels: list[list[Item]] = [[item]]
         while levels[-1] and len(levels) <= MAX_CONTAINER_DEPTH + 1:
-            ids = [one["_id"] for one in levels[-1] if one.get("count")]
-            found = queries.HELD.find(self._db, kind="item", holder_ids=ids) if ids else ()
-            levels.append([cast(Item, _upgraded(ITEM_TYPES, one)) for one in found])
-        return nested_entries(item["_id"], by_holder(one for level in levels[1:] for one in level))
+            ids = [content["_id"] for content in levels[-1] if content.get("count")]
+            held = queries.HELD.find(self._db, kind="item", holder_ids=ids) if ids else ()
+            levels.append([cast(Item, _upgraded(ITEM_TYPES, content)) for content in held])
+        return nested_entries(item["_id"], by_holder(content for level in levels[1:] for content in level))
 
 
 def _upgraded(types: Types[Any], stored: Document) -> Document:

@@ -92,12 +92,12 @@ def _checked_unchanged(db: Db, collection: str, document_id: Any, check: CheckOn
         before = db[collection].find_one({"_id": document_id})
         if before is None:
             return []
-        found = list(check(db, before))
-        if not found:
+        findings = list(check(db, before))
+        if not findings:
             return []
         after = db[collection].find_one({"_id": document_id}, {"version": 1})
         if after is not None and after.get("version") == before.get("version"):
-            return found
+            return findings
     return []
 
 
@@ -107,9 +107,9 @@ def _checked_unchanged(db: Db, collection: str, document_id: Any, check: CheckOn
 def _check_character(db: Db, character: Document) -> Iterator[Finding]:
     held = list(db[ITEMS].find(queries.held_by("character", [character["_id"]])))
     records = Records(db)
-    by_id = {one["_id"]: rules.entry_of(one, records.contents_of(one)) for one in held}  # type: ignore[arg-type]
+    by_id = {thing["_id"]: rules.entry_of(thing, records.contents_of(thing)) for thing in held}  # type: ignore[arg-type]
     order = [entry["id"] for entry in character["inventory"] if entry["id"] in by_id]
-    entries: Any = [by_id[one] for one in [*order, *sorted(by_id.keys() - set(order))]]
+    entries: Any = [by_id[item_id] for item_id in [*order, *sorted(by_id.keys() - set(order))]]
     correct = {
         "inventory": entries,
         "load": sum(entry["weight"] for entry in entries),
@@ -120,7 +120,7 @@ def _check_character(db: Db, character: Document) -> Iterator[Finding]:
     ):
         yield {**_finding(character, "wrong-inventory"), "correct": correct}
     if lost := sorted(rules.in_use(character) - set(by_id)):
-        used = {part: [one for one in character[part] if one["id"] in by_id] for part in ("armor", "weapons")}
+        used = {part: [piece for piece in character[part] if piece["id"] in by_id] for part in ("armor", "weapons")}
         yield {**_finding(character, "worn-not-carried"), "lost": lost, "correct": used}
     location_id = character["location"]["id"]
     if queries.LOCATION.find_one(db, location_id=location_id, projection={"_id": 1}) is None:
@@ -147,7 +147,7 @@ def _check_room(db: Db, room: Document) -> Iterator[Finding]:
         or len(set(ids)) < len(ids)
         or not set(ids) <= {person["_id"] for person in people}
         or compared_fields(room["inventory"])
-        != compared_fields(entries.get(one["id"], {**one, "qty": -1}) for one in room["inventory"])
+        != compared_fields(entries.get(entry["id"], {**entry, "qty": -1}) for entry in room["inventory"])
     )
     if wrong:
         correct = {
@@ -165,8 +165,8 @@ def _check_room(db: Db, room: Document) -> Iterator[Finding]:
 def _check_thing(db: Db, item: Document) -> Iterator[Finding]:
     kind, holder_id = item["holder"]["kind"], item["holder"]["id"]
     if kind in HOLDERS:
-        found = db[HOLDERS[kind]].find_one({"_id": holder_id})
-        if found is None or (kind == "item" and found["kind"] != "container"):
+        holder = db[HOLDERS[kind]].find_one({"_id": holder_id})
+        if holder is None or (kind == "item" and holder["kind"] != "container"):
             yield {**_finding(item, "lost-thing"), "correct": {"holder": VOID}, "where": f"{kind} {holder_id}"}
     if item["kind"] != "container":
         return
@@ -216,7 +216,7 @@ def _names_of_nobody(db: Db) -> Iterator[Finding]:
     names = db[NAMES].find()
     while batch := list(islice(names, AT_ONCE)):
         ids = [name["character_id"] for name in batch]
-        existing = {one["_id"] for one in db[CHARACTERS].find({"_id": {"$in": ids}}, {"_id": 1})}
+        existing = {character["_id"] for character in db[CHARACTERS].find({"_id": {"$in": ids}}, {"_id": 1})}
         for name in batch:
             if name["character_id"] in existing:
                 continue

@@ -97,10 +97,12 @@ def _rooms(db: Db, batch: Sequence[Document]) -> IsCorrect:
 
 
 def _things(db: Db, batch: Sequence[Document]) -> IsCorrect:
-    holder_ids = {kind: [one["holder"]["id"] for one in batch if one["holder"]["kind"] == kind] for kind in HOLDERS}
+    holder_ids = {
+        kind: [thing["holder"]["id"] for thing in batch if thing["holder"]["kind"] == kind] for kind in HOLDERS
+    }
     existing = {kind: _existing(db, HOLDERS[kind], holder_ids[kind]) for kind in ("character", "location")}
     containers = _containers_around(db, holder_ids["item"])
-    contents = by_holder(_held(db, "item", [one["_id"] for one in batch if _is_container(one)]))
+    contents = by_holder(_held(db, "item", [thing["_id"] for thing in batch if _is_container(thing)]))
 
     def exists(holder: Document) -> bool:
         kind = holder["kind"]
@@ -129,9 +131,9 @@ def _containers_around(db: Db, ids: list[Any]) -> dict[Any, Document]:
         if not ids:
             break
         containers = db[ITEMS].find({"_id": {"$in": ids}, "kind": "container"}, {"holder": 1})
-        found = {container["_id"]: container["holder"] for container in containers}
-        holders |= found
-        ids = [one["id"] for one in found.values() if one["kind"] == "item" and one["id"] not in holders]
+        around = {container["_id"]: container["holder"] for container in containers}
+        holders |= around
+        ids = [holder["id"] for holder in around.values() if holder["kind"] == "item" and holder["id"] not in holders]
     return holders
 
 
@@ -154,13 +156,13 @@ def _held(db: Db, kind: HolderKind, ids: list[Any]) -> list[Document]:
 
 def _contents(db: Db, items: Sequence[Document]) -> defaultdict[Any, list[Document]]:
     """Return the contents, at any depth, of the containers among these things, grouped by holder."""
-    found: list[Document] = []
+    contents: list[Document] = []
     level: Sequence[Document] = items
     for _ in range(MAX_CONTAINER_DEPTH + 1):
-        level = _held(db, "item", [one["_id"] for one in level if _is_container(one)])
-        found += level
-    return by_holder(found)
+        level = _held(db, "item", [item["_id"] for item in level if _is_container(item)])
+        contents += level
+    return by_holder(contents)
 
 
 def _existing(db: Db, collection: str, ids: Iterable[Any]) -> set[Any]:
-    return {one["_id"] for one in db[collection].find({"_id": {"$in": list(ids)}}, {"_id": 1})}
+    return {document["_id"] for document in db[collection].find({"_id": {"$in": list(ids)}}, {"_id": 1})}

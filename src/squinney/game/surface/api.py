@@ -148,8 +148,8 @@ def look(world: TheWorld, character_id: str) -> Any:
 )
 def read_armor(world: TheWorld, character_id: str) -> Any:
     """Return the things that a character wears, by region."""
-    found = world.armor(character_id)
-    return {region: [_described(one) for one in worn] for region, worn in found.items()}
+    by_region = world.armor(character_id)
+    return {region: [_described(piece) for piece in worn] for region, worn in by_region.items()}
 
 
 @router.get(
@@ -159,7 +159,7 @@ def read_armor(world: TheWorld, character_id: str) -> Any:
 )
 def read_weapons(world: TheWorld, character_id: str) -> Any:
     """Return the things that a character wields, by hand."""
-    return {hand: one and _described(one) for hand, one in world.weapons(character_id).items()}
+    return {hand: weapon and _described(weapon) for hand, weapon in world.weapons(character_id).items()}
 
 
 def _described(item: Any) -> Any:

@@ -40,16 +40,16 @@ def load(
     with open_systems(context) as systems:
         report = _world(systems).load_world(file)
     if as_json:
-        print_json({**vars(report), "unread": [str(one) for one in report.unread]})
+        print_json({**vars(report), "unread": [str(line) for line in report.unread]})
         return
     table = Table("rooms", "characters", "things", "already there", "problems")
     table.add_row(
-        *(f"{one:,}" for one in (report.rooms, report.people, report.things, report.already_there)),
+        *(f"{count:,}" for count in (report.rooms, report.people, report.things, report.already_there)),
         f"{report.problems:,}",
     )
     console.print(table)
-    for one in report.unread[:MAX_SHOWN]:
-        console.print(str(one), highlight=False, markup=False, soft_wrap=True)
+    for line in report.unread[:MAX_SHOWN]:
+        console.print(str(line), highlight=False, markup=False, soft_wrap=True)
     if report.problems > MAX_SHOWN:
         console.print(f"and {report.problems - MAX_SHOWN:,} more; --json lists them", highlight=False)
 
@@ -58,15 +58,17 @@ def load(
 def audit(context: typer.Context, as_json: Json = False) -> None:
     """Check that each thing is in one place, gold is conserved and lists are correct. Exits with 1 if not."""
     with open_systems(context) as systems:
-        found = list(find_problems(systems.db))
+        problems = list(find_problems(systems.db))
         gold = _world(systems).gold()
     if as_json:
-        print_json({"gold": gold, "problems": [{"code": one.code, "message": one.message} for one in found]})
+        print_json(
+            {"gold": gold, "problems": [{"code": problem.code, "message": problem.message} for problem in problems]}
+        )
     else:
-        for one in found:
-            console.print(str(one), highlight=False, markup=False, soft_wrap=True)
-        console.print(f"{len(found)} problems; {gold:,} gold in all", highlight=False)
-    if found:
+        for problem in problems:
+            console.print(str(problem), highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{len(problems)} problems; {gold:,} gold in all", highlight=False)
+    if problems:
         raise typer.Exit(1)
 
 

@@ -142,8 +142,8 @@ def _some(action: str, entries: Iterable[Any], thing: str, missing: str = "you c
 
 
 def _carried(me: Character, name: str) -> Entry:
-    found: Entry = words.find_named(me["inventory"], name, "you carry no {}")
-    return found
+    entry: Entry = words.find_named(me["inventory"], name, "you carry no {}")
+    return entry
 
 
 def _not_in_use(me: Character) -> list[Entry]:

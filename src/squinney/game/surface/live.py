@@ -133,15 +133,15 @@ async def listen(socket: WebSocket) -> None:
     live = live_of(socket.app)
     try:
         await run_in_threadpool(live.start, asyncio.get_running_loop())
-        found = await run_in_threadpool(world.character, character_id)
+        character = await run_in_threadpool(world.character, character_id)
     except SquinneyError as error:
         await socket.close(REFUSED, error.code)
         return
     # guard: only the character's owner can open a socket
-    if found.get("owner") != person["_id"] and not may_act_as(person["role"], "admin"):
+    if character.get("owner") != person["_id"] and not may_act_as(person["role"], "admin"):
         await socket.close(REFUSED, "unknown-character")
         return
-    listener = Listener(character_id, found["location"]["id"])
+    listener = Listener(character_id, character["location"]["id"])
     if not live.add(listener, person["_id"]):
         await socket.close(FULL, "too many sockets")
         return
@@ -149,7 +149,7 @@ async def listen(socket: WebSocket) -> None:
         # The character may have moved after the first read and before the listener was added.
         again = await run_in_threadpool(world.character, character_id)
         # guard: a socket whose character moves while it opens receives events of the new room
-        live.correct_room(listener, found["location"]["id"], again["location"]["id"])
+        live.correct_room(listener, character["location"]["id"], again["location"]["id"])
         await socket.accept()
         with live_connections(socket.app).until_session_ends(socket) as session:
             await _serve(socket, listener)

@@ -27,18 +27,18 @@ def cells_of(rooms: Mapping[str, Location], here: str) -> dict[str, Cell]:
     """
     if here not in rooms:
         return {}
-    found: dict[str, Cell] = {here: (0, 0)}
+    cells: dict[str, Cell] = {here: (0, 0)}
     taken = {(0, 0)}
     waiting = deque([(here, 0)])
     while waiting:
         name, distance = waiting.popleft()
         for direction, target in sorted(rooms[name]["exits"].items()):
-            if target in rooms and target not in found and distance < FARTHEST:
-                cell = _free_cell(taken, found[name], STEP.get(direction, OTHER_STEP))
-                found[target] = cell
+            if target in rooms and target not in cells and distance < FARTHEST:
+                cell = _free_cell(taken, cells[name], STEP.get(direction, OTHER_STEP))
+                cells[target] = cell
                 taken.add(cell)
                 waiting.append((target, distance + 1))
-    return found
+    return cells
 
 
 def _free_cell(taken: set[Cell], start: Cell, step: Cell) -> Cell:

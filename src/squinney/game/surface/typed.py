@@ -40,9 +40,9 @@ class Typed:
         command, rest = _split(line)
         if command in ("", "help", "h", "?"):
             return HELP
-        found = words.find_command(COMMANDS, command)
-        if found in VIEWS and command not in rules.DIRECTIONS:
-            return VIEWS[found](self._world, self._world.screen(self._id), rest)
+        known = words.find_command(COMMANDS, command)
+        if known in VIEWS and command not in rules.DIRECTIONS:
+            return VIEWS[known](self._world, self._world.screen(self._id), rest)
         try:
             return self._act(self._world.glance(self._id), command, rest, key)
         except (NotFound, OutOfReach, NotForSale):  # the action was refused, so nothing has changed
@@ -52,8 +52,8 @@ class Typed:
         exits = me["location"]["exits"]
         if command in exits or command in LETTERS or command in rules.DIRECTIONS:
             return self._go(Call("move", {"direction": LETTERS.get(command, command)}), key)
-        if found := words.find_command(ACTS, command):
-            return self._run(ACTS[found](self._world, me, rest), key)
+        if act_name := words.find_command(ACTS, command):
+            return self._run(ACTS[act_name](self._world, me, rest), key)
         if direction := words.find_command(LETTERS, command):
             return self._go(Call("move", {"direction": LETTERS[direction]}), key)
         return words.unknown_command([*COMMANDS, *LETTERS], command)

@@ -19,7 +19,7 @@ def look(world: World, me: Character, rest: str) -> str:
 def room_text(room: Location, character_id: str) -> str:
     """Return a room's description, its exits, and who and what else is there."""
     lines = [room["name"] or "Somewhere", room["description"]]
-    lines.append("Ways: " + (", ".join(rules.direction_name(one) for one in room["exits"]) or "none"))
+    lines.append("Ways: " + (", ".join(rules.direction_name(way) for way in room["exits"]) or "none"))
     others = [person["name"] for person in room["players"] if person["id"] != character_id]
     lines += [f"Here: {_joined(others, room['player_count'] - len(room['players']))}"] if others else []
     things = [rules.described(entry) for entry in room["inventory"]]
@@ -46,7 +46,7 @@ def inventory(world: World, me: Character, rest: str) -> str:
 
 def equipment(world: World, me: Character, rest: str) -> str:
     """List what the character wears and wields."""
-    worn = [f"{one['region']}: {rules.described(_carried(me, one['id']))}" for one in me["armor"]]
+    worn = [f"{piece['region']}: {rules.described(_carried(me, piece['id']))}" for piece in me["armor"]]
     wielded = [f"{weapon['hand']}: {rules.described(_carried(me, weapon['id']))}" for weapon in me["weapons"]]
     return "\n".join([*worn, *wielded]) or "You wear and wield nothing."
 
@@ -54,7 +54,7 @@ def equipment(world: World, me: Character, rest: str) -> str:
 def goods(world: World, me: Character, rest: str) -> str:
     """List what the shop sells."""
     sold = world.goods(grammar.shopkeeper(me))
-    lines = [f"{rules.described(one)}: {one['cost']} gold{' each' if one['qty'] > 1 else ''}" for one in sold]
+    lines = [f"{rules.described(entry)}: {entry['cost']} gold{' each' if entry['qty'] > 1 else ''}" for entry in sold]
     return "\n".join(lines) or "Nothing today."
 
 

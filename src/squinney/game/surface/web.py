@@ -165,7 +165,7 @@ def _screen(
         unseen_people=max(0, room["player_count"] - len(room["players"])),
         unseen_things=max(0, room["thing_count"] - len(room["inventory"])),
         contents={entry["id"]: _contents(world, character_id, entry["id"]) for entry in opened},
-        bags=[one for one in shown if one["kind"] == "container"],
+        bags=[entry for entry in shown if entry["kind"] == "container"],
         texts=world.descriptions(entry["id"] for entry in shown),
         shops=[(keeper, world.goods(keeper["id"])) for keeper in keepers[:3]],
         keeper=keepers[0] if keepers else None,

@@ -32,8 +32,8 @@ def split_count(words: str) -> tuple[int | None, str]:
 def split_at(words: str, *separators: str) -> tuple[str, str]:
     """Split `lamp in sack` at one of these words; without any of them the second part is empty."""
     for word in separators:
-        first, found, second = words.partition(f" {word} ")
-        if found:
+        first, separator, second = words.partition(f" {word} ")
+        if separator:
             return first.strip(), second.strip()
     return words.strip(), ""
 
@@ -44,8 +44,8 @@ def find_named(entries: Iterable[Any], name: str, missing: str = "there is no {}
     Raises: `NotFound`.
     """
     wanted, listed = _without_article(name), list(entries)
-    exact = [one for one in listed if _without_article(one["name"]) == wanted]
-    near = [one for one in listed if wanted and wanted in one["name"].casefold()]
+    exact = [entry for entry in listed if _without_article(entry["name"]) == wanted]
+    near = [entry for entry in listed if wanted and wanted in entry["name"].casefold()]
     if not exact and not near:
         raise NotFound(missing.format(name.strip() or "such thing"))
     return (exact or near)[0]

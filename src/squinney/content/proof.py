@@ -101,8 +101,8 @@ class _Worker:
 
     def _reply(self) -> None:
         node = self.nodes.by_id(self.random.choice(self._ids["basic-page"]))
-        if "replies" in CAPABILITIES[self.comments.strategy_of(node)] and (found := self._any_comment(node)):
-            self._post_once(node["_id"], found["slug"])
+        if "replies" in CAPABILITIES[self.comments.strategy_of(node)] and (comment := self._any_comment(node)):
+            self._post_once(node["_id"], comment["slug"])
 
     def _post_once(self, node_id: str, reply_to: str | None) -> None:
         """Post with a key, sometimes twice."""
@@ -113,14 +113,14 @@ class _Worker:
 
     def _delete(self) -> None:
         node = self.nodes.by_id(self.random.choice(self._ids["basic-page"]))
-        if found := self._any_comment(node):
-            intent = self._intent("delete", node_id=node["_id"], text=found["text"])
-            self.comments.delete(node, found["slug"])
+        if comment := self._any_comment(node):
+            intent = self._intent("delete", node_id=node["_id"], text=comment["text"])
+            self.comments.delete(node, comment["slug"])
             self._acknowledged(intent)
 
     def _any_comment(self, node: Node) -> Document | None:
-        found = [comment for comment in self.comments.page(node).items if not comment.get("deleted")]
-        return dict(self.random.choice(found)) if found else None
+        comments = [comment for comment in self.comments.page(node).items if not comment.get("deleted")]
+        return dict(self.random.choice(comments)) if comments else None
 
     def _convert(self) -> None:
         node_id, to = self.random.choice(self._ids["basic-page"]), self.random.choice(STRATEGIES)

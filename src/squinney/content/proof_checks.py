@@ -42,9 +42,9 @@ def promises(db: Db, settle: Callable[[], object]) -> dict[str, str]:
     }
 
 
-def _shortened(found: Iterable[str]) -> str:
+def _shortened(items: Iterable[str]) -> str:
     """Return the number of items and the first three; an empty string if there are none."""
-    broken = list(found)
+    broken = list(items)
     return f"{len(broken)}: {', '.join(broken[:3])}" if broken else ""
 
 
@@ -79,8 +79,8 @@ def _accepts_comments(db: Db, node: Document) -> bool:
 def _broken_histories(db: Db) -> Iterator[str]:
     accepted = {intent["nonce"]: intent for intent in db["intents"].find({"kind": "edit", "acknowledged": True})}
     for node in db[NODES].find({}, WITHOUT_COMMENTS):
-        kept = {one["nonce"]: one for one in db[REVISIONS].find({"node_id": node["_id"]})}
-        versions = sorted(one["version"] for one in kept.values())
+        kept = {revision["nonce"]: revision for revision in db[REVISIONS].find({"node_id": node["_id"]})}
+        versions = sorted(revision["version"] for revision in kept.values())
         if versions != list(range(1, node["metadata"]["version"] + 1)) or node["metadata"]["nonce"] not in kept:
             yield f"node {node['_id']} at version {node['metadata']['version']} has {len(kept)} versions"
         for nonce in kept.keys() & accepted.keys():
@@ -92,8 +92,8 @@ def _broken_histories(db: Db) -> Iterator[str]:
 def _comments(db: Db) -> Iterator[Comment]:
     comments = Comments(db, only_nodes=True)
     for node in db[NODES].find({"metadata.discussion": {"$ne": None}}, {"_id": 1}):
-        found = all_items(partial(comments.page, node["_id"], limit=200))
-        yield from (comment for comment in found if not comment.get("deleted"))
+        comments_read = all_items(partial(comments.page, node["_id"], limit=200))
+        yield from (comment for comment in comments_read if not comment.get("deleted"))
 
 
 def _lost_comments(db: Db, texts: Counter[str]) -> Iterator[str]:
@@ -122,5 +122,5 @@ def _leftovers(db: Db) -> str:
     photos = db[NODES].count_documents({"metadata.type": "photo"})
     files = list(db[FILES].find())
     chunks = sum(-(-file["length"] // file["chunkSize"]) for file in files)
-    found = (len(files), db[CHUNKS].count_documents({}), db[UPLOADS].count_documents({}))
-    return "" if found == (2 * photos, chunks, 0) else f"{found[0]} files, {found[1]} chunks, {found[2]} uploads"
+    left = (len(files), db[CHUNKS].count_documents({}), db[UPLOADS].count_documents({}))
+    return "" if left == (2 * photos, chunks, 0) else f"{left[0]} files, {left[1]} chunks, {left[2]} uploads"

@@ -48,15 +48,15 @@ def repair(db: Db) -> Counter[str]:
 # ---- repairs ----
 
 
-def _set_count(name: str, field: str, db: Db, found: Document) -> int:
+def _set_count(name: str, field: str, db: Db, finding: Document) -> int:
     # guard: repair sets a count only if it has not changed since it was read
-    where = {"_id": found["_id"], field: found["stored"]}
-    return db[name].update_one(where, {"$set": {field: found["found"]}}).modified_count
+    where = {"_id": finding["_id"], field: finding["stored"]}
+    return db[name].update_one(where, {"$set": {field: finding["found"]}}).modified_count
 
 
-def _write_revision(db: Db, found: Document) -> int:
-    node = queries.NODE.find_one(db, node_id=found["_id"], projection=WITHOUT_COMMENTS)
-    if node is None or node["metadata"]["nonce"] != found["nonce"]:
+def _write_revision(db: Db, finding: Document) -> int:
+    node = queries.NODE.find_one(db, node_id=finding["_id"], projection=WITHOUT_COMMENTS)
+    if node is None or node["metadata"]["nonce"] != finding["nonce"]:
         return 0
     step = rules.revision_step(cast(Node, node), node["metadata"]["author"], node["metadata"]["updated"])
     try:
@@ -66,14 +66,14 @@ def _write_revision(db: Db, found: Document) -> int:
     return 1
 
 
-def _remove_comments(name: str, db: Db, found: Document) -> int:
-    of_discussion = {"node_id": found["_id"]["node_id"], "epoch": found["_id"]["epoch"]}
+def _remove_comments(name: str, db: Db, finding: Document) -> int:
+    of_discussion = {"node_id": finding["_id"]["node_id"], "epoch": finding["_id"]["epoch"]}
     return db[name].delete_many(of_discussion).deleted_count
 
 
-def _schedule_removal(db: Db, found: Document) -> int:
+def _schedule_removal(db: Db, finding: Document) -> int:
     """Schedule the removal of a file an hour later, not at once, so that open readers finish."""
-    step = removals.old_file_step(found["_id"], server_now(db))
+    step = removals.old_file_step(finding["_id"], server_now(db))
     db[REMOVALS].insert_one({"_id": step.id, **(step.insert or {})})
     return 1
 
@@ -137,7 +137,7 @@ def _unclaimed() -> list[Document]:
     ]
 
 
-def _wrong_comments(collection: str, strategy: Strategy, *found: Document) -> Check:
+def _wrong_comments(collection: str, strategy: Strategy, *counting: Document) -> Check:
     fields = {
         "stored": "$metadata.num_comments",
         "epoch": "$metadata.discussion.epoch",
@@ -146,7 +146,7 @@ def _wrong_comments(collection: str, strategy: Strategy, *found: Document) -> Ch
     stages: list[Document] = [
         {"$match": {"metadata.discussion.strategy": strategy, "metadata.discussion.frozen": None}},
         {"$project": fields},
-        *found,
+        *counting,
         {"$project": {"stored": 1, "found": 1}},
         DIFFERENT,
     ]
@@ -214,7 +214,7 @@ CHECKS = [
         "chunks of {_id} have no file, and their removal is not scheduled",
         _schedule_removal,
     ),
-    *(_wrong_comments(name, strategy, *found) for name in (NODES, SUBJECTS) for strategy, found in FOUND.items()),
+    *(_wrong_comments(name, strategy, *counting) for name in (NODES, SUBJECTS) for strategy, counting in FOUND.items()),
     _check(
         "wrong-page-count",
         PAGES,

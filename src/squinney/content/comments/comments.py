@@ -222,11 +222,11 @@ class Comments:
         self.get(node, slug, reader=reader)
         for start in self._starts(node, slug, limit, order):
             try:
-                found = self.page(node, None, limit, order, at=start)
+                shown = self.page(node, None, limit, order, at=start)
             except UnknownComment:  # the comment to begin with may have been removed
                 continue
-            if any(comment["slug"] == slug for comment in found.items):
-                return found
+            if any(comment["slug"] == slug for comment in shown.items):
+                return shown
         raise UnknownComment(f"there is no comment {slug}", slug=slug)
 
     def _starts(self, node: Node | str, slug: str, limit: int, order: Order) -> list[str | None]:
@@ -368,13 +368,13 @@ def _found(comment: Comment | None, slug: str) -> Comment:
 
 def _changeable(comment: Comment | None, slug: str, by: str | None) -> Comment:
     """Return the comment if it is not deleted and, with `by`, was written by that user."""
-    found = _found(comment, slug)
-    if found.get("deleted"):
+    changeable = _found(comment, slug)
+    if changeable.get("deleted"):
         raise UnknownComment(f"the comment {slug} was deleted", slug=slug)
     # guard: only the author changes a comment
-    if by is not None and found["author"]["_id"] != by:
+    if by is not None and changeable["author"]["_id"] != by:
         raise Forbidden("only the author may change this comment")
-    return found
+    return changeable
 
 
 def checked_text(text: Any) -> str:

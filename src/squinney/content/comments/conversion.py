@@ -70,12 +70,12 @@ def _claim(db: Db, discussed: DiscussedNode) -> int:
     """Claim and return an epoch that no other conversion has used."""
     update = {"$inc": {"metadata.discussion.claimed": 1}}
     where = {**discussed.filter, **discussed.guard}
-    found = db[discussed.collection].find_one_and_update(
+    claimed = db[discussed.collection].find_one_and_update(
         where, update, {"metadata.discussion": 1}, return_document=True
     )
-    if found is None:
+    if claimed is None:
         raise _is_converted()
-    return int(found["metadata"]["discussion"]["claimed"])
+    return int(claimed["metadata"]["discussion"]["claimed"])
 
 
 def _is_converted() -> Busy:
@@ -124,8 +124,8 @@ def _retire_epoch(db: Db, collection: str, node_id: str, epoch: int) -> bool:
     while True:
         where = {"_id": node_id, **newest, "metadata.discussion.frozen": None}
         db[collection].update_one(where, {"$inc": {"metadata.discussion.claimed": 1}})
-        found = db[collection].find_one({"_id": node_id}, {"metadata.discussion": 1})
-        discussion = found["metadata"].get("discussion") if found else None
+        subject = db[collection].find_one({"_id": node_id}, {"metadata.discussion": 1})
+        discussion = subject["metadata"].get("discussion") if subject else None
         if discussion is None:
             return True
         if discussion["epoch"] >= epoch or discussion["claimed"] != epoch:
@@ -142,7 +142,7 @@ def epochs_of(db: Db, ids: Iterable[str]) -> dict[str, int]:
     subjects = list(queries.NODES_BY_ID.find(db, node_ids=wanted, projection=fields))
     if others := sorted({*wanted} - {node["_id"] for node in subjects}):
         subjects += comment_queries.SOME_SUBJECTS.find(db, subjects=others, projection=fields)
-    discussions = ((found["_id"], found["metadata"].get("discussion")) for found in subjects)
+    discussions = ((subject["_id"], subject["metadata"].get("discussion")) for subject in subjects)
     return {subject: discussion["epoch"] for subject, discussion in discussions if discussion}
 
 

@@ -41,24 +41,24 @@ class Embedded:
         bounds = {"$gt": cursor_keys([(sort, 1)], cursor)[sort]} if cursor else {}
         if at:
             bounds = {"$gte": at[sort]}  # type: ignore[literal-required]
-        found = self._cut(discussed, sort, limit + 1, bounds)
-        return page_from(found, [(sort, 1)], limit=limit).map(public)
+        comments = self._cut(discussed, sort, limit + 1, bounds)
+        return page_from(comments, [(sort, 1)], limit=limit).map(public)
 
     def _cut(self, discussed: DiscussedNode, sort: str, limit: int, bounds: Document) -> list[Document]:
         node = {**discussed.filter, "metadata.discussion.epoch": discussed.discussion["epoch"]}
         stages = queries.EMBEDDED_PAGE(node=node, sort=sort, limit=limit, bounds=bounds)
-        found = next(self._db[discussed.collection].aggregate(stages), None)
-        if found is None:
+        cut = next(self._db[discussed.collection].aggregate(stages), None)
+        if cut is None:
             raise Stale("the discussion was converted or its node was moved")
-        return list(found["items"])
+        return list(cut["items"])
 
     def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
         return self._one(discussed, {"slug": slug})
 
     def _one(self, discussed: DiscussedNode, wanted: Document) -> Comment | None:
         where = {**discussed.filter, "metadata.comments": {"$elemMatch": wanted}}
-        found = self._db[discussed.collection].find_one(where, {"metadata.comments.$": 1})
-        return public(found["metadata"]["comments"][0]) if found else None
+        subject = self._db[discussed.collection].find_one(where, {"metadata.comments.$": 1})
+        return public(subject["metadata"]["comments"][0]) if subject else None
 
     def thread(self, discussed: DiscussedNode, comment: Comment, limit: int) -> list[Comment]:
         """Return a comment and the replies below it with one query."""

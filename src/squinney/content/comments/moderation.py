@@ -104,8 +104,8 @@ class Moderation:
             moderated = self._nodes.moderated({flag["node_id"] for flag in flags}, viewer)
             return [flag for flag in flags if flag["node_id"] in moderated]
 
-        found = read(cursor) if viewer.trusted else filtered_page(read, keep, queries.QUEUE.sort, cursor, limit)
-        return found.map(lambda flag: Flagged(flag, self._comment_of(flag)))
+        waiting = read(cursor) if viewer.trusted else filtered_page(read, keep, queries.QUEUE.sort, cursor, limit)
+        return waiting.map(lambda flag: Flagged(flag, self._comment_of(flag)))
 
     def _comment_of(self, flag: Flag) -> Comment | None:
         try:

@@ -42,14 +42,14 @@ class Paged:
             number = self._page_of(discussed, at["slug"])
         pages = limit // COMMENTS_A_PAGE + 2
         # Cut in Python: a pipeline that cuts the first stored page on the server took 1.4 to 2 times as long.
-        found = list(queries.PAGES_FROM.find(self._db, **discussed.epoch_key, number=number, limit=pages))
-        items = [(stored["page"], comment) for stored in found for comment in _ordered(stored, number, after, at)]
+        read = list(queries.PAGES_FROM.find(self._db, **discussed.epoch_key, number=number, limit=pages))
+        items = [(stored["page"], comment) for stored in read for comment in _ordered(stored, number, after, at)]
         next_ = None
         if len(items) > limit:
             next_ = _cursor(*items[limit - 1])
-        elif len(found) == pages:  # these pages are short because of deletions; there may be more pages
-            newest = max(found[-1]["comments"], key=_BY_ID, default={"_id": ""})
-            next_ = _cursor(found[-1]["page"], newest)
+        elif len(read) == pages:  # these pages are short because of deletions; there may be more pages
+            newest = max(read[-1]["comments"], key=_BY_ID, default={"_id": ""})
+            next_ = _cursor(read[-1]["page"], newest)
         return Page([public(comment) for _, comment in items[:limit]], next_)
 
     def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
@@ -138,10 +138,10 @@ class Paged:
         )
 
     def _page_of(self, discussed: DiscussedNode, slug: str) -> int:
-        found = queries.PAGE_OF.find_one(self._db, **discussed.epoch_key, slug=slug, projection={"page": 1})
-        if found is None:
+        stored = queries.PAGE_OF.find_one(self._db, **discussed.epoch_key, slug=slug, projection={"page": 1})
+        if stored is None:
             raise Stale("the comment has changed")
-        return int(found["page"])
+        return int(stored["page"])
 
     def all(self, discussed: DiscussedNode) -> Iterator[Comment]:
         """Yield all comments, stored page by stored page."""

@@ -47,10 +47,10 @@ class People:
         comments = self._all(author_id)
         while True:
             with operation(60, reads_only=True):
-                found = next(comments, None)
-            if found is None:
+                pair = next(comments, None)
+            if pair is None:
                 return
-            comment, leftover = found
+            comment, leftover = pair
             if leftover is None:
                 yield public(comment)
 
@@ -70,10 +70,10 @@ class People:
                     yield comment, leftover
 
     def _with_leftovers(
-        self, collection: str, name: str, found: Cursor[Document]
+        self, collection: str, name: str, comments: Cursor[Document]
     ) -> Iterator[tuple[Document, Leftover | None]]:
         """Yield each document; if its epoch is not the node's, also its collection and filter."""
-        documents = found.batch_size(BATCH)
+        documents = comments.batch_size(BATCH)
         while batch := list(islice(documents, BATCH)):
             live = conversion.epochs_of(self._db, {stored["node_id"] for stored in batch})
             for stored in batch:

@@ -30,8 +30,8 @@ class Separate:
     ) -> Page[Comment]:
         """Return a page of comments with one query."""
         query = queries.CHRONOLOGICAL if order == "chronological" else queries.THREADED
-        found = query.find(self._db, limit=limit + 1, **discussed.epoch_key, bounds=_bounds(query.sort, cursor, at))
-        return page_from(list(found), query.sort, limit=limit).map(public)
+        comments = query.find(self._db, limit=limit + 1, **discussed.epoch_key, bounds=_bounds(query.sort, cursor, at))
+        return page_from(list(comments), query.sort, limit=limit).map(public)
 
     def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
         comment = queries.COMMENT.find_one(self._db, **discussed.epoch_key, slug=slug)
@@ -41,8 +41,8 @@ class Separate:
         """Return a comment and the replies below it with one query, over a range of the index on `full_slug`."""
         # `0` is the character after `/`, so siblings whose slug begins with this comment's are not in the range.
         thread = {"full_slug": {"$gte": comment["full_slug"], "$lt": f"{comment['full_slug']}0"}}
-        found = queries.THREADED.find(self._db, **discussed.epoch_key, bounds=thread, limit=limit)
-        return [public(comment) for comment in found]
+        comments = queries.THREADED.find(self._db, **discussed.epoch_key, bounds=thread, limit=limit)
+        return [public(comment) for comment in comments]
 
     def post(
         self,

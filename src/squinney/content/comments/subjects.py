@@ -47,14 +47,14 @@ class Subjects:
         Raises: `UnknownNode`.
         """
         if collection in (None, NODES):
-            found = node_queries.NODE.find_one(self._db, node_id=subject, projection=FIELDS)
-            if found is not None:
-                return NODES, cast(Document, found["metadata"])
+            stored = node_queries.NODE.find_one(self._db, node_id=subject, projection=FIELDS)
+            if stored is not None:
+                return NODES, cast(Document, stored["metadata"])
             # guard: a removed node does not become a subject of another kind
             if self._only_nodes or collection == NODES:
                 raise UnknownNode(f"there is no node {subject}", node_id=subject)
-        found = queries.SUBJECT.find_one(self._db, subject=subject, projection=FIELDS)
-        return SUBJECTS, cast(Document, found["metadata"]) if found else {}
+        stored = queries.SUBJECT.find_one(self._db, subject=subject, projection=FIELDS)
+        return SUBJECTS, cast(Document, stored["metadata"]) if stored else {}
 
     def discussed(self, subject: str, *, begin: bool = False, collection: str | None = None) -> DiscussedNode | None:
         """Return the subject's discussion; with `begin`, begin it if there is none."""

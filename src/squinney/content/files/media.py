@@ -47,15 +47,15 @@ class Picture:
 
 def content_type(head: bytes, kind: str) -> str:
     """Return the content type that the first bytes show, or raise `BadMedia` if this kind of node may not have it."""
-    found = next((type_ for mark, at, type_ in SIGNATURES if head[at : at + len(mark)] == mark), None)
-    if found == "video/mp4":  # a family of formats, distinguished by the brand after the signature
+    detected = next((type_ for mark, at, type_ in SIGNATURES if head[at : at + len(mark)] == mark), None)
+    if detected == "video/mp4":  # a family of formats, distinguished by the brand after the signature
         # guard: the MP4 brand tells videos from other formats
-        found = BRANDS.get(head[8:12], found)
+        detected = BRANDS.get(head[8:12], detected)
     accepted = sorted({type_ for _, _, type_ in SIGNATURES if type_.startswith(KINDS[kind])})
-    if found not in accepted:
-        what = found or "another type"
-        raise BadMedia(f"a {kind} must be one of {', '.join(accepted)}; this is {what}", field="file", found=found)
-    return found
+    if detected not in accepted:
+        what = detected or "another type"
+        raise BadMedia(f"a {kind} must be one of {', '.join(accepted)}; this is {what}", field="file", found=detected)
+    return detected
 
 
 def picture(file: IO[bytes]) -> Picture:

@@ -55,9 +55,9 @@ def _still(image: Image.Image) -> Picture:
     return Picture(width, height, body, type_, web.width, web.height)
 
 
-def _too_large(found: str) -> BadMedia:
+def _too_large(size: str) -> BadMedia:
     return BadMedia(
-        f"an image may have at most {media.MAX_PIXELS} pixels; this has {found}", field="file", limit=media.MAX_PIXELS
+        f"an image may have at most {media.MAX_PIXELS} pixels; this has {size}", field="file", limit=media.MAX_PIXELS
     )
 
 

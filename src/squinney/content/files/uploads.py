@@ -110,21 +110,21 @@ class Receiver:
     def _picture(self) -> Document:
         bucket = GridFSBucket(self._db, ASSETS)
         with operation(60), bucket.open_download_stream(self.file_id) as original:
-            found = media.picture(original)
+            picture = media.picture(original)
         self._has_web = True
-        with closing(self._writer(web_id(self.file_id), found.web_type)) as writer:
-            writer.write(found.web)
+        with closing(self._writer(web_id(self.file_id), picture.web_type)) as writer:
+            writer.write(picture.web)
             digest = writer.finish()
-        self._require_all_chunks(web_id(self.file_id), len(found.web))
+        self._require_all_chunks(web_id(self.file_id), len(picture.web))
         self._heartbeat(now=True)
         web = {
-            "content_type": found.web_type,
-            "length": len(found.web),
+            "content_type": picture.web_type,
+            "length": len(picture.web),
             "sha256": digest,
-            "width": found.web_width,
-            "height": found.web_height,
+            "width": picture.web_width,
+            "height": picture.web_height,
         }
-        return {"width": found.width, "height": found.height, "web": web}
+        return {"width": picture.width, "height": picture.height, "web": web}
 
     def _heartbeat(self, *, now: bool = False) -> None:
         """Update the record's `seen` every 30 seconds, or `now`; raise `UploadLost` if the job has deleted it."""
@@ -216,6 +216,6 @@ def _read_head(stream: Stream) -> bytes:
 
 def _require_announced(stored: int, digest: str, length: int | None, sha256: str | None) -> None:
     announced: Mapping[str, tuple[Any, Any]] = {"length": (length, stored), "sha256": (sha256, digest)}
-    for field, (wanted, found) in announced.items():
-        if wanted is not None and wanted != found:
-            raise Invalid(f"{field} was announced as {wanted}, but the upload has {found}", field=field)
+    for field, (wanted, actual) in announced.items():
+        if wanted is not None and wanted != actual:
+            raise Invalid(f"{field} was announced as {wanted}, but the upload has {actual}", field=field)

@@ -48,22 +48,22 @@ class Front:
         """The tags, from a list or a comma-separated string; None if the field is missing."""
         if "tags" not in self.fields:
             return None
-        found = self.fields["tags"] or []
-        if isinstance(found, str):
-            found = [tag for tag in found.split(",") if tag.strip()]
-        if not isinstance(found, list):
+        tags = self.fields["tags"] or []
+        if isinstance(tags, str):
+            tags = [tag for tag in tags.split(",") if tag.strip()]
+        if not isinstance(tags, list):
             raise Invalid("tags must be a list", field="tags")
         # guard: a slash in a tag is replaced
-        return checked_tags([str(tag).replace("/", "-") for tag in found])
+        return checked_tags([str(tag).replace("/", "-") for tag in tags])
 
     @property
     def is_draft(self) -> bool:
         """Whether the node is a draft."""
         value = self.fields.get("draft")
-        found = BOOLEANS.get(str("" if value is None else value).strip().lower())
-        if found is None:
+        drafted = BOOLEANS.get(str("" if value is None else value).strip().lower())
+        if drafted is None:
             raise Invalid("draft must be true or false", field="draft")
-        return found
+        return drafted
 
     @property
     def date(self) -> datetime | None:
@@ -72,11 +72,11 @@ class Front:
         if value is None:
             return None
         try:
-            found = datetime.fromisoformat(str(value))
+            moment = datetime.fromisoformat(str(value))
         except ValueError:
             message = "date must be a date, such as 2026-11-15, or a date and time"
             raise Invalid(message, field="date") from None
-        return checks.time(found if found.tzinfo else found.replace(tzinfo=UTC), "date")
+        return checks.time(moment if moment.tzinfo else moment.replace(tzinfo=UTC), "date")
 
     @property
     def access(self) -> Access | None:
@@ -138,18 +138,22 @@ def metadata_text(node: Node) -> str:
 
 def _fields_of(node: Node) -> dict[str, Any]:
     metadata = node["metadata"]
-    found: dict[str, Any] = {"title": metadata["title"], "type": metadata["type"], "author": metadata["author"]["name"]}
+    fields: dict[str, Any] = {
+        "title": metadata["title"],
+        "type": metadata["type"],
+        "author": metadata["author"]["name"],
+    }
     if metadata["tags"]:
-        found["tags"] = metadata["tags"]
+        fields["tags"] = metadata["tags"]
     if metadata["detail"].get("summary"):
-        found["summary"] = metadata["detail"]["summary"]
+        fields["summary"] = metadata["detail"]["summary"]
     if metadata["published"]:
-        found["date"] = metadata["published"].isoformat()
+        fields["date"] = metadata["published"].isoformat()
     else:
-        found["draft"] = True
+        fields["draft"] = True
     if "access" in metadata:
-        found["access"] = metadata["access"]
-    return found
+        fields["access"] = metadata["access"]
+    return fields
 
 
 def _yaml(fields: dict[str, Any]) -> str:

@@ -28,11 +28,11 @@ NOT_LOCAL = re.compile(r"[a-z][a-z0-9+.-]*:|/|#|\?", re.IGNORECASE)
 def rewritten(text: str, new_url: Callable[[str], str | None]) -> str:
     """Return the text with each URL replaced by the result of `new_url`; None keeps the URL."""
 
-    def replace(found: re.Match[str]) -> str:
-        parts = found.groupdict()
+    def replace(match: re.Match[str]) -> str:
+        parts = match.groupdict()
         new = new_url(parts["framed"] if parts["framed"] is not None else parts["bare"])
         if new is None:
-            return found[0]
+            return match[0]
         quote = parts.get("quote") or ""
         return f"{parts['before']}{quote}{new}{quote}"
 

@@ -33,20 +33,20 @@ COSTLY = 1_000
 
 def checked(text: str, field: str, limits: Limits) -> str:
     """Return the text, or raise `Invalid` if it exceeds a limit."""
-    for what, limit, found in _counts(text, limits):
-        if found > limit:
-            raise Invalid(f"{field} may have at most {limit} {what}; this has {found}", field=field, limit=limit)
+    for what, limit, count in _counts(text, limits):
+        if count > limit:
+            raise Invalid(f"{field} may have at most {limit} {what}; this has {count}", field=field, limit=limit)
     return text
 
 
 def is_simple(text: str, limits: Limits) -> bool:
     """Return whether a text can be rendered in reasonable time; stored texts may be older than the limits."""
-    return len(text) <= MAX_TEXT_LENGTH and all(found <= limit for _, limit, found in _counts(text, limits))
+    return len(text) <= MAX_TEXT_LENGTH and all(count <= limit for _, limit, count in _counts(text, limits))
 
 
 def is_costly(text: str) -> bool:
     """Return whether rendering the text would block the interpreter for more than some ten milliseconds."""
-    lines, marks, cells = (found for _, _, found in _counts(text, PAGE))
+    lines, marks, cells = (count for _, _, count in _counts(text, PAGE))
     return 3 * lines + marks + cells > COSTLY
 
 

@@ -34,8 +34,8 @@ def work(html: str) -> int:
     """Return the sum, over all tags of the text, of the elements that are open at the tag."""
     seen = 0
     above: list[str] = []
-    for found in MARKUP.finditer(html):
-        kind, name = found.lastgroup, found[found.lastgroup].lower() if found.lastgroup else ""
+    for tag in MARKUP.finditer(html):
+        kind, name = tag.lastgroup, tag[tag.lastgroup].lower() if tag.lastgroup else ""
         if kind is None:
             continue
         seen += len(above)

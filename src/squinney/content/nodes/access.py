@@ -100,8 +100,8 @@ def effective(
         missing = {node["metadata"]["parent_id"] for node in known.values() if node} - known.keys() - {None}
         if not missing:
             break
-        found = queries.NODES_BY_ID.find(db, node_ids=sorted(missing), projection=INHERITED_FIELDS)
-        known.update(dict.fromkeys(missing) | {node["_id"]: node for node in found})
+        ancestors = queries.NODES_BY_ID.find(db, node_ids=sorted(missing), projection=INHERITED_FIELDS)
+        known.update(dict.fromkeys(missing) | {node["_id"]: node for node in ancestors})
     return {node["_id"]: _inherited(node["_id"], known, top, now) for node in nodes}
 
 

@@ -72,11 +72,11 @@ def _common(b: list[str], y: list[str], t: list[str]) -> Iterator[tuple[int, int
     in_y, in_t = _matching(b, y), _matching(b, t)
     i = j = 0
     while i < len(in_y) and j < len(in_t):
-        one, other = in_y[i], in_t[j]
-        low, high = max(one.a, other.a), min(one.a + one.size, other.a + other.size)
+        yours, theirs = in_y[i], in_t[j]
+        low, high = max(yours.a, theirs.a), min(yours.a + yours.size, theirs.a + theirs.size)
         if low < high:
-            yield low, high, one.b + low - one.a, other.b + low - other.a
-        if one.a + one.size < other.a + other.size:
+            yield low, high, yours.b + low - yours.a, theirs.b + low - theirs.a
+        if yours.a + yours.size < theirs.a + theirs.size:
             i += 1
         else:
             j += 1
@@ -86,54 +86,54 @@ def _common(b: list[str], y: list[str], t: list[str]) -> Iterator[tuple[int, int
 def compare(before: str, after: str) -> list[Line]:
     """Return the lines of both texts, each marked as kept, added or removed."""
     b, a = _lines(before), _lines(after)
-    found: list[Line] = []
+    lines: list[Line] = []
     at_b = at_a = 0
     for same in _matching(b, a):
-        found += [Line("removed", text) for text in b[at_b : same.a]]
-        found += [Line("added", text) for text in a[at_a : same.b]]
+        lines += [Line("removed", text) for text in b[at_b : same.a]]
+        lines += [Line("added", text) for text in a[at_a : same.b]]
         at_b, at_a = same.a + same.size, same.b + same.size
-        found += [Line("kept", text) for text in b[same.a : at_b]]
-    return found
+        lines += [Line("kept", text) for text in b[same.a : at_b]]
+    return lines
 
 
-def _matching(one: list[str], other: list[str]) -> list[Match]:
+def _matching(left: list[str], right: list[str]) -> list[Match]:
     """Return the stretches of lines that both texts share, in order, and an empty one at the end.
 
     The common beginning and end of the texts are found first, because most edits change only a part in the middle.
     """
-    most = min(len(one), len(other))
-    head = next((at for at in range(most) if one[at] != other[at]), most)
-    tail = next((at for at in range(most - head) if one[-1 - at] != other[-1 - at]), most - head)
-    middle = _matching_middle(one[head : len(one) - tail], other[head : len(other) - tail])
+    most = min(len(left), len(right))
+    head = next((at for at in range(most) if left[at] != right[at]), most)
+    tail = next((at for at in range(most - head) if left[-1 - at] != right[-1 - at]), most - head)
+    middle = _matching_middle(left[head : len(left) - tail], right[head : len(right) - tail])
     matches = [Match(0, 0, head), *(Match(same.a + head, same.b + head, same.size) for same in middle)]
-    matches.append(Match(len(one) - tail, len(other) - tail, tail))
-    return [*(same for same in matches if same.size), Match(len(one), len(other), 0)]
+    matches.append(Match(len(left) - tail, len(right) - tail, tail))
+    return [*(same for same in matches if same.size), Match(len(left), len(right), 0)]
 
 
-def _matching_middle(one: list[str], other: list[str]) -> Iterator[Match]:
+def _matching_middle(left: list[str], right: list[str]) -> Iterator[Match]:
     """Yield the stretches that both texts share, for texts whose first and last lines differ.
 
     Comparing all pairs of lines takes quadratic time: minutes for 20,000 lines. So in long texts, lines that occur
     exactly once in both are matched first, and only short gaps between these anchors are searched.
     """
-    begin_one = begin_other = 0
-    for at, to in [*_anchors(one, other), (len(one), len(other))]:
-        gap = one[begin_one:at], other[begin_other:to]
+    begin_left = begin_right = 0
+    for at, to in [*_anchors(left, right), (len(left), len(right))]:
+        gap = left[begin_left:at], right[begin_right:to]
         if 0 < len(gap[0]) * len(gap[1]) <= MAX_PAIRS:
             for same in SequenceMatcher(None, *gap, autojunk=False).get_matching_blocks()[:-1]:
-                yield Match(begin_one + same.a, begin_other + same.b, same.size)
-        if at < len(one):
+                yield Match(begin_left + same.a, begin_right + same.b, same.size)
+        if at < len(left):
             yield Match(at, to, 1)
-        begin_one, begin_other = at + 1, to + 1
+        begin_left, begin_right = at + 1, to + 1
 
 
-def _anchors(one: list[str], other: list[str]) -> list[tuple[int, int]]:
+def _anchors(left: list[str], right: list[str]) -> list[tuple[int, int]]:
     """Return the positions of lines that occur once in each text, as many as are in the same order in both."""
-    if len(one) * len(other) <= MAX_PAIRS:  # short enough to compare all lines
+    if len(left) * len(right) <= MAX_PAIRS:  # short enough to compare all lines
         return []
-    times_in_one, times_in_other = Counter(one), Counter(other)
-    where = {line: at for at, line in enumerate(other) if times_in_other[line] == 1}
-    pairs = [(at, where[line]) for at, line in enumerate(one) if line in where and times_in_one[line] == 1]
+    times_in_left, times_in_right = Counter(left), Counter(right)
+    where = {line: at for at, line in enumerate(right) if times_in_right[line] == 1}
+    pairs = [(at, where[line]) for at, line in enumerate(left) if line in where and times_in_left[line] == 1]
     return _longest_increasing(pairs)
 
 
@@ -147,12 +147,12 @@ def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
         previous.append(last[length - 1] if length else -1)
         ends[length : length + 1] = [to]
         last[length : length + 1] = [index]
-    found: list[tuple[int, int]] = []
+    chain: list[tuple[int, int]] = []
     index = last[-1] if last else -1
     while index >= 0:
-        found.append(pairs[index])
+        chain.append(pairs[index])
         index = previous[index]
-    return found[::-1]
+    return chain[::-1]
 
 
 def _lines(text: str) -> list[str]:

@@ -268,8 +268,8 @@ class Nodes(VisibleNodes):
         current = self.editable(node, viewer)
         while True:
             where = rules.filter_of(current)
-            if (found := self._update({**where, **(guard or {})}, update, also)) is not None:
-                return cast(Node, found)
+            if (changed := self._update({**where, **(guard or {})}, update, also)) is not None:
+                return cast(Node, changed)
             current = self.editable(node, viewer)  # the node may have been moved in the meantime
             # guard: an update is repeated if the node was moved meanwhile
             if rules.filter_of(current) == where:
@@ -357,8 +357,8 @@ class Nodes(VisibleNodes):
             if depth > MAX_DEPTH:
                 raise too_deep()
             batches = [folders[at : at + BATCH] for at in range(0, len(folders), BATCH)]
-            found = [queries.FOLDERS.find(self._db, parent_ids=batch, projection={"_id": 1}) for batch in batches]
-            folders = [folder["_id"] for some in found for folder in some]
+            cursors = [queries.FOLDERS.find(self._db, parent_ids=batch, projection={"_id": 1}) for batch in batches]
+            folders = [folder["_id"] for some in cursors for folder in some]
 
     @operation(30)
     def remove(self, node: Node | str, *, viewer: Viewer = TRUSTED, also: Sequence[Step] = ()) -> None:

@@ -116,13 +116,13 @@ def checked_changes(type_: str, changes: Any) -> Document:
     """Return the changes of an edit (a title, some fields of the detail, or both), or raise `Invalid`."""
     if not isinstance(changes, Mapping) or not changes or set(changes) - {"title", "detail"}:
         raise Invalid("changes must have title, detail or both, and nothing else", field="changes")
-    found: Document = {}
+    checked: Document = {}
     if "title" in changes:
-        found["title"] = checked_title(changes["title"])
+        checked["title"] = checked_title(changes["title"])
     if "detail" in changes:
         whole = checked_detail(type_, changes["detail"])
-        found["detail"] = {name: whole[name] for name in changes["detail"]}
-    return found
+        checked["detail"] = {name: whole[name] for name in changes["detail"]}
+    return checked
 
 
 def new_node(
@@ -264,8 +264,8 @@ def move_step(before: Node, after: Node) -> Step:
     fields = ("parent_id", "slug", "nonce", "version", "updated")
     new, old = after["metadata"], before["metadata"]
 
-    def error_for(found: Document | None) -> SquinneyError:
-        if found and found["metadata"]["nonce"] == old["nonce"]:
+    def error_for(current: Document | None) -> SquinneyError:
+        if current and current["metadata"]["nonce"] == old["nonce"]:
             return slug_taken(new["slug"])
         return Stale("the node has changed")
 
@@ -301,12 +301,12 @@ def unmoved_steps(folders: Sequence[Node], *, without: Iterable[str]) -> list[St
 def remove_steps(node: Node, parent: Node | None, now: datetime) -> list[Step]:
     """Return the steps that delete a node and schedule its history, comments and files for removal."""
 
-    def error_for(found: Document | None) -> SquinneyError:
-        if found is None:  # not at its old path; it may be at another
+    def error_for(current: Document | None) -> SquinneyError:
+        if current is None:  # not at its old path; it may be at another
             return Stale("the node was moved or removed")
-        if found["metadata"]["num_children"]:
+        if current["metadata"]["num_children"]:
             return NotEmpty(
-                "the node has children: remove or move them first", children=found["metadata"]["num_children"]
+                "the node has children: remove or move them first", children=current["metadata"]["num_children"]
             )
         return Stale("the node has changed")
 

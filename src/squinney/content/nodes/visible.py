@@ -39,9 +39,9 @@ class VisibleNodes:
 
         Raises: `UnknownNode`, `Invalid`.
         """
-        found = self._child(_id_or_none(parent), rules.checked_slug(slug))
+        child = self._child(_id_or_none(parent), rules.checked_slug(slug))
         try:
-            return self._readable(found, viewer)
+            return self._readable(child, viewer)
         except UnknownNode:  # the same message as for a missing node
             raise _no_child(slug) from None
 
@@ -112,19 +112,19 @@ class VisibleNodes:
         return nodes
 
     def _path(self, node: Node) -> str:
-        return "".join(f"/{one['metadata']['slug']}" for one in reversed([node, *self.ancestors(node)]))
+        return "".join(f"/{part['metadata']['slug']}" for part in reversed([node, *self.ancestors(node)]))
 
     def _current(self, node: Node | str) -> Node:
         """Return the current node, found by parent and slug if these are known and still valid, else by id."""
         node_id = rules.id_of(node)
         if not isinstance(node, str) and "metadata" in node:
-            found = self._db[NODES].find_one(rules.filter_of(node), WITHOUT_COMMENTS)
-            if found:
-                return cast(Node, found)
-        found = queries.NODE.find_one(self._db, node_id=node_id, projection=WITHOUT_COMMENTS)
-        if found is None:
+            stored = self._db[NODES].find_one(rules.filter_of(node), WITHOUT_COMMENTS)
+            if stored:
+                return cast(Node, stored)
+        stored = queries.NODE.find_one(self._db, node_id=node_id, projection=WITHOUT_COMMENTS)
+        if stored is None:
             raise _unknown(node_id)
-        return cast(Node, found)
+        return cast(Node, stored)
 
     def _child(self, parent_id: str | None, slug: str) -> Node:
         child = queries.CHILD.find_one(self._db, parent_id=parent_id, slug=slug, projection=WITHOUT_COMMENTS)
@@ -135,10 +135,10 @@ class VisibleNodes:
     def _former_child(self, parent_id: str | None, slug: str) -> Node:
         """Return the last node that had this parent and slug."""
         former = queries.FORMERLY_AT.find(self._db, parent_id=parent_id, slug=slug, limit=1, projection={"node_id": 1})
-        found = next(former, None)
-        if found is None:
+        revision = next(former, None)
+        if revision is None:
             raise _no_child(slug)
-        return self._current(found["node_id"])
+        return self._current(revision["node_id"])
 
     # ---- permissions ----
 
@@ -278,8 +278,8 @@ class VisibleNodes:
         """Return a page of the nodes that the viewer may see; reads on, a bounded number of times, to fill it."""
 
         def read(at: str | None) -> Page[Node]:
-            found = page(self._db, query, cursor=at, limit=limit, projection=WITHOUT_COMMENTS, **arguments)
-            return cast(Page[Node], found)
+            nodes = page(self._db, query, cursor=at, limit=limit, projection=WITHOUT_COMMENTS, **arguments)
+            return cast(Page[Node], nodes)
 
         return filtered_page(read, lambda nodes: self.readable(nodes, viewer), query.sort, cursor, limit)
 

@@ -190,7 +190,7 @@ def list_history(
 ) -> Any:
     """List the node's versions, newest first."""
     page = nodes.history(node_id, cursor=cursor, limit=limit, viewer=viewer)
-    return signed_page(page.map(lambda one: {**one["metadata"], **one}), sign)
+    return signed_page(page.map(lambda revision: {**revision["metadata"], **revision}), sign)
 
 
 @content.post("/nodes/{node_id}/restore", response_model=NodeModel, responses=WRITE)

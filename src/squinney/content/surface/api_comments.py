@@ -242,7 +242,9 @@ def list_queue(
 ) -> Any:
     """List open flags, oldest first. On behalf of a user, only those on nodes that they may edit."""
     page = moderation.queue(cursor=cursor, limit=limit, viewer=viewer)
-    shown = page.map(lambda one: {**one.flag, "comment": to_response(one.comment) if one.comment else None})
+    shown = page.map(
+        lambda waiting: {**waiting.flag, "comment": to_response(waiting.comment) if waiting.comment else None}
+    )
     return signed_page(shown, sign)
 
 

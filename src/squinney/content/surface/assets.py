@@ -109,4 +109,4 @@ def _is_unchanged(request: Request, updated: datetime) -> bool:
 def _matches(header: str | None, etag: str) -> bool:
     if header is None:
         return False
-    return header.strip() == "*" or etag in [one.strip().removeprefix("W/") for one in header.split(",")]
+    return header.strip() == "*" or etag in [tag.strip().removeprefix("W/") for tag in header.split(",")]

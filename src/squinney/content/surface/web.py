@@ -209,21 +209,21 @@ def _summary(node: Node) -> str:
 
 def _leads(nodes: Iterable[Node]) -> dict[str, str]:
     """Return the URL of the picture with which the text of a node begins, if it is stored on this site."""
-    found = {node["_id"]: LEAD.match(node["metadata"]["detail"].get("text", "")) for node in nodes}
-    return {node_id: lead[1] for node_id, lead in found.items() if lead}
+    leads = {node["_id"]: LEAD.match(node["metadata"]["detail"].get("text", "")) for node in nodes}
+    return {node_id: lead[1] for node_id, lead in leads.items() if lead}
 
 
 def _newest_pictures(nodes: Nodes, lists: Iterable[Node], viewer: Viewer) -> dict[str, str]:
     """Return the URL of a new picture in each list, or of one that begins an entry; no two lists have the same."""
-    found: dict[str, str] = {}
+    pictures: dict[str, str] = {}
     taken: set[str] = set()
     for node in lists:
         for child in nodes.recent(node, limit=5, viewer=viewer).items:
             url = _picture_of(child)
-            if url and node["_id"] not in found and url.partition("?")[0] not in taken:
-                found[node["_id"]] = url
+            if url and node["_id"] not in pictures and url.partition("?")[0] not in taken:
+                pictures[node["_id"]] = url
                 taken.add(url.partition("?")[0])
-    return found
+    return pictures
 
 
 def _picture_of(node: Node) -> str:
@@ -238,10 +238,10 @@ def _crumbs(nodes: Nodes, node: Node, viewer: Viewer) -> list[tuple[str, str]]:
     above = list(reversed(nodes.ancestors(node)))
     visible = nodes.readable(above, viewer)
     url, crumbs = "/site", []
-    for one in above:
-        url += f"/{one['metadata']['slug']}"
-        if one in visible:
-            crumbs.append((one["metadata"]["title"], url))
+    for ancestor in above:
+        url += f"/{ancestor['metadata']['slug']}"
+        if ancestor in visible:
+            crumbs.append((ancestor["metadata"]["title"], url))
     return crumbs
 
 

@@ -107,7 +107,7 @@ def _editor_page(request: Request, nodes: Nodes, template: str, **values: Any) -
     """Render an editor. Pictures that are dropped into its text go to the first gallery that the visitor may edit."""
     viewer = viewer_of(request)
     tops = nodes.children(None, viewer=viewer).items
-    galleries = (one["_id"] for one in tops if one["metadata"]["type"] == "gallery" and nodes.may_edit(one, viewer))
+    galleries = (top["_id"] for top in tops if top["metadata"]["type"] == "gallery" and nodes.may_edit(top, viewer))
     return render_page(request, template, gallery=next(galleries, ""), **values)
 
 

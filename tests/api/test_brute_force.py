@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -290,6 +291,8 @@ def test_balances_and_statements(site: TestClient, systems: assembly.Assembled, 
             assert site.get(f"/api/ledger/accounts/{account_id}").json()["balance"] == balance
             statement = everything(site, f"/api/ledger/accounts/{account_id}/statement")
             assert Counter(entry["id"] for entry in statement) == Counter(e["_id"] for e in entries[account_id])
+            sums = accumulate(entry["amount"] for entry in reversed(statement))
+            assert [entry["balance"] for entry in reversed(statement)] == list(sums)
             page = site.get(f"/ledger/{account_id}", headers={"Accept": "text/html"}).text
             assert written(balance, currency) in page
         both = sum(entry["amount"] for account_id in several for entry in entries[account_id])

@@ -24,7 +24,8 @@ def test_a_transfer_changes_both_balances(site: TestClient) -> None:
     assert moved.status_code == 201
     assert moved.json()["amount"] == 250
     assert site.get(f"/api/ledger/accounts/{ada}").json()["balance"] == 750
-    assert [entry["amount"] for entry in site.get(f"/api/ledger/accounts/{ben}/statement").json()["items"]] == [250]
+    lines = site.get(f"/api/ledger/accounts/{ada}/statement").json()["items"]
+    assert [(line["amount"], line["balance"]) for line in lines] == [(-250, 750), (1_000, 1_000)]
     assert site.get("/api/ledger/totals/EUR").json() == {"currency": "EUR", "total": 1_000}
     assert len(site.get("/api/ledger/accounts").json()["items"]) == 2
 

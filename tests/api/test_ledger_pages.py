@@ -6,12 +6,15 @@ import re
 from typing import Any
 
 import pytest
+from bson.timestamp import Timestamp
 from starlette.testclient import TestClient
 
 from squinney import assembly
 from squinney.http.access.visitor import SIGNED_IN, Visitor
 from squinney.http.site_options import SiteOptions
 from squinney.ledger import Accounts
+from squinney.ledger.statement import CURSOR
+from squinney.patterns.paging import cursor_after
 from squinney.service.site import create_site
 
 SECRET = b"the secret of the tests, long enough"
@@ -55,6 +58,26 @@ def test_a_member_opens_accounts_at_zero_and_sees_only_their_own(systems: assemb
     assert ben.post(f"/ledger/{account}/close").status_code == 404
     assert "closed_at" not in ledger.get(account)
     assert ben.open("Other").url.path.rpartition("/")[2] != account, "idempotency keys are separate per member"
+
+
+def test_a_statement_has_the_balance_after_each_line_and_a_link_cannot_make_it_up(
+    systems: assembly.Assembled, ledger: Accounts
+) -> None:
+    ada = Person(systems, "ada")
+    hers, other = ledger.open("EUR", 100_000, owner="ada")["_id"], ledger.open("EUR")["_id"]
+    for _ in range(25):
+        ledger.transfer(hers, other, 1)
+    page = ada.get(f"/ledger/{hers}").text
+    assert "999.75" in page
+    assert "999.99" in page
+    older = re.search(r'href="(\?cursor=[^"]+)"', page)
+    assert older
+    assert "1,000.00" in ada.get(f"/ledger/{hers}{older[1]}").text
+    made_up = cursor_after(CURSOR, {"order": Timestamp(2**31, 1), "_id": "z", "balance": 7_777_700})
+    for path in (f"/ledger/{hers}?cursor={made_up}", f"/ledger/{other}{older[1]}"):
+        refused = ada.get(path)
+        assert refused.status_code in (404, 422)
+        assert "77,777.00" not in refused.text
 
 
 def test_a_member_cannot_create_money(systems: assembly.Assembled, ledger: Accounts) -> None:

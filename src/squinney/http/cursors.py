@@ -17,7 +17,7 @@ MAX_LENGTH = 4_000  # fits into a URL with every proxy and browser
 
 async def cursor_signer(request: Request) -> Callable[[str | None], str | None]:
     """Return a function that signs a page's `next` for this list and caller."""
-    return lambda cursor: None if cursor is None else _signature(request, cursor) + cursor
+    return lambda cursor: sign(request, cursor, request.url.path)
 
 
 async def signed_cursor(
@@ -31,10 +31,23 @@ async def signed_cursor(
 
     Raises: `Invalid` for a cursor that this list did not issue to this caller.
     """
+    return unsigned(request, cursor, request.url.path)
+
+
+def sign(request: Request, cursor: str | None, name: str) -> str | None:
+    """Return a page's `next`, signed for the list with this name, which is its path if it has one of its own."""
+    return None if cursor is None else _signature(request, cursor, name) + cursor
+
+
+def unsigned(request: Request, cursor: str | None, name: str) -> str | None:
+    """Return a signed cursor without its signature.
+
+    Raises: `Invalid` for a cursor that the list with this name did not issue to this caller.
+    """
     if cursor is None:
         return None
     signature, plain = cursor[:SIGNATURE_CHARACTERS], cursor[SIGNATURE_CHARACTERS:]
-    if not hmac.compare_digest(_signature(request, plain).encode(), signature.encode("utf-8", "replace")):
+    if not hmac.compare_digest(_signature(request, plain, name).encode(), signature.encode("utf-8", "replace")):
         raise Invalid("cursor is not a cursor of this list", field="cursor")
     return plain
 
@@ -44,7 +57,7 @@ Limit = Annotated[int, Query(ge=1, le=200)]
 SignCursor = Annotated[Callable[[str | None], str | None], Depends(cursor_signer)]
 
 
-def _signature(request: Request, cursor: str) -> str:
+def _signature(request: Request, cursor: str, name: str) -> str:
     options = cast(SiteOptions, request.app.state.options)
     key = getattr(request.state, "key", None)
-    return signature_of(options.secret, "cursor", f"{key['_id'] if key else ''}\n{request.url.path}\n{cursor}")
+    return signature_of(options.secret, "cursor", f"{key['_id'] if key else ''}\n{name}\n{cursor}")

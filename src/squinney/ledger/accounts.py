@@ -8,13 +8,13 @@ from typing import Any, cast
 from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
-from squinney.ledger import many, queries, rules
+from squinney.ledger import many, queries, rules, statement
 from squinney.ledger.documents import MAX_BALANCE, Account, Entry, NewTransfer, Transfer, TransferOutcome
 from squinney.ledger.errors import UnknownAccount
 from squinney.ledger.protocol import Runs
 from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
-from squinney.mongo.schema import Db, Document
+from squinney.mongo.schema import Db
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
 from squinney.transactions import CHECKS_FIELD, Key, Plan, Step, Transactions
@@ -203,11 +203,12 @@ class Accounts:
     def statement(self, account_id: str, *, cursor: str | None = None, limit: int = 50) -> Page[Entry]:
         """List the account's entries, newest first, in the order in which the money moved.
 
+        Each has the `balance` of the account after it. A cursor contains a balance: sign it before a browser gets it.
+
         Raises: `UnknownAccount`; `Invalid` for a cursor that this list did not issue.
         """
-        self.get(account_id)
-        entries = page(self._db, queries.STATEMENT, cursor=cursor, limit=limit, account_id=account_id)
-        return entries.map(_without_order)
+        checks.identifier(account_id, "account")
+        return statement.read(self._db, account_id, cursor, limit)
 
     @operation(reads_only=True)
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Account]:
@@ -231,7 +232,3 @@ class Accounts:
         checks.text(currency, "currency", max_length=3, pattern=CURRENCY)
         sums = next(queries.TOTAL.run(self._db, currency=currency), None)
         return int(sums["total"].to_decimal()) if sums else 0
-
-
-def _without_order(stored: Document) -> Entry:
-    return cast(Entry, {name: value for name, value in stored.items() if name != "order"})

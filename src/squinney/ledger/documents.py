@@ -29,8 +29,9 @@ class Account(TypedDict):
 class Entry(TypedDict):
     """One line of a statement. In the entry of an opening, `transfer_id` is None.
 
-    A stored entry also has an `order`, a Timestamp by which statements are sorted. `about` is the path of the page that
-    shows what the money was for.
+    `balance` is that of the account after the line; a statement computes it. A stored entry has no `balance`, but an
+    `order`, a Timestamp by which statements are sorted. `about` is the path of the page that shows what the money was
+    for.
     """
 
     _id: str
@@ -42,6 +43,7 @@ class Entry(TypedDict):
     at: datetime
     memo: str
     about: NotRequired[str]
+    balance: NotRequired[int]
 
 
 class Transfer(TypedDict):

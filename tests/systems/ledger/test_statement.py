@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from threading import Event
 
 import pytest
 from bson.timestamp import Timestamp
+from tests.patterns.interrupt import meanwhile
 
 from squinney.clock import utcnow
-from squinney.errors import Conflict
+from squinney.errors import Conflict, Invalid
 from squinney.ledger import Accounts, Entry
 from squinney.ledger.system import SYSTEM
+from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
-from squinney.patterns.paging import all_items
+from squinney.patterns.paging import all_items, cursor_after
 from squinney.service.commands.migrate import run_all
 from squinney.transactions.two_phase import TwoPhase
 
@@ -84,6 +88,85 @@ def test_the_order_is_stored_but_not_returned(ledger_db: Db) -> None:
     assert all(isinstance(entry["order"], Timestamp) and entry["order"] > Timestamp(1, 1) for entry in stored)
     assert "order" not in transfer
     assert not any("order" in entry for entry in accounts.statement(ada).items)
+
+
+# ---- the balance after each line ----
+
+
+def true_balances(db: Db, account_id: str) -> dict[str, int]:
+    """Return the balance after each stored entry, by its id: the sum of all entries up to it."""
+    entries = list(db["ledger.entries"].find({"account_id": account_id}).sort([("order", 1), ("_id", 1)]))
+    sums = accumulate(entry["amount"] for entry in entries)
+    return {entry["_id"]: balance for entry, balance in zip(entries, sums, strict=True)}
+
+
+@pytest.mark.parametrize("limit", [1, 3, 200])
+def test_each_line_has_the_balance_after_it_while_money_moves(ledger_db: Db, limit: int) -> None:
+    accounts, stop = Accounts(ledger_db), Event()
+    ids = [accounts.open("EUR", 1_000)["_id"] for _ in range(3)]
+
+    def move(number: int) -> None:
+        chance = random.Random(number)
+        while not stop.is_set():
+            accounts.transfer(*chance.sample(ids, 2), chance.randint(1, 3))
+
+    def walk(account_id: str) -> Iterator[Entry]:
+        return all_items(lambda cursor: accounts.statement(account_id, cursor=cursor, limit=limit))
+
+    with ThreadPoolExecutor(3) as pool:
+        movers = [pool.submit(move, number) for number in range(3)]
+        try:
+            read = [(account_id, list(walk(account_id))) for account_id in ids * 4]
+        finally:
+            stop.set()
+    for mover in movers:
+        mover.result()
+    truth = {account_id: true_balances(ledger_db, account_id) for account_id in ids}
+    for account_id, lines in read:
+        assert [line["balance"] for line in lines] == [truth[account_id][line["_id"]] for line in lines]
+        assert lines[-1]["balance"] == lines[-1]["amount"] == 1_000
+    assert max(len(lines) for _, lines in read) > 5
+
+
+def test_a_statement_and_its_balance_are_of_one_moment(ledger_db: Db, mongod: Embedded) -> None:
+    accounts = Accounts(ledger_db)
+    ada, ben = accounts.open("EUR", 50)["_id"], accounts.open("EUR")["_id"]
+    with meanwhile(mongod, ledger_db, lambda: accounts.transfer(ada, ben, 20), "find", "ledger.entries") as db:
+        before = Accounts(db).statement(ada).items
+    assert [(line["amount"], line["balance"]) for line in before] == [(50, 50)]
+    after = accounts.statement(ada).items
+    assert [(line["amount"], line["balance"]) for line in after] == [(-20, 30), (50, 50)]
+
+
+def test_a_cursor_of_another_list_is_refused(accounts: Accounts) -> None:
+    ada = accounts.open("EUR", 50)["_id"]
+    keys = {"order": Timestamp(1, 1), "_id": "a", "balance": "much"}
+    for cursor in ("", "x", cursor_after([("order", -1), ("_id", -1)], keys), cursor_after([*keys.items()], keys)):  # type: ignore[arg-type]
+        with pytest.raises(Invalid, match="cursor is not a cursor of this list"):
+            accounts.statement(ada, cursor=cursor)
+
+
+def test_a_damaged_account_has_a_statement_without_balances(ledger_db: Db) -> None:
+    accounts = Accounts(ledger_db)
+    ada, ben = accounts.open("EUR", 50)["_id"], accounts.open("EUR")["_id"]
+    for amount in (1, 2, 3):
+        accounts.transfer(ada, ben, amount)
+    where = {"account_id": ada, "amount": -2}
+    ledger_db.command(
+        "update",
+        "ledger.entries",
+        updates=[{"q": where, "u": {"$set": {"amount": "x"}}}],
+        bypassDocumentValidation=True,
+    )
+    lines = list(all_items(lambda cursor: accounts.statement(ada, cursor=cursor, limit=1)))
+    assert [line.get("balance") for line in lines] == [44, 47, None, None]
+    ledger_db.command(
+        "update",
+        "ledger.accounts",
+        updates=[{"q": {"_id": ada}, "u": {"$set": {"balance": "x"}}}],
+        bypassDocumentValidation=True,
+    )
+    assert not any("balance" in line for line in accounts.statement(ada).items)
 
 
 # ---- a ledger whose entries have no order yet ----

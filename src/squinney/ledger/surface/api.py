@@ -121,7 +121,7 @@ def close_account(ledger: Ledger, account_id: str) -> Any:
 
 @router.get("/accounts/{account_id}/statement", response_model=page_of(EntryModel), responses=responses(UnknownAccount))
 def read_statement(ledger: Ledger, sign: SignCursor, account_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """List the account's entries, newest first."""
+    """List the account's entries, newest first, each with the balance after it."""
     return signed_page(ledger.statement(account_id, cursor=cursor, limit=limit), sign)
 
 

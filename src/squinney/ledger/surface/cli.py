@@ -150,16 +150,18 @@ def _account_row(account: Account) -> list[str]:
 def statement(
     context: typer.Context, account: str, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False
 ) -> None:
-    """Show an account's entries, newest first."""
+    """Show an account's entries, newest first, with the balance after each."""
     with open_systems(context) as systems:
         page = _accounts(systems).statement(account, cursor=cursor, limit=limit)
-    columns = "at", Column("amount", justify="right"), "memo", Column("other account", no_wrap=True)
+    amounts = Column("amount", justify="right"), Column("balance", justify="right")
+    columns: list[str | Column] = ["at", *amounts, "memo", Column("other account", no_wrap=True)]
     print_page(page, as_json, columns, _entry_row)
 
 
 def _entry_row(entry: Entry) -> list[str]:
     amount = formatted(entry["amount"], entry["currency"])
-    return [f"{entry['at']:%Y-%m-%d %H:%M:%S}", amount, entry["memo"], entry.get("other_id", "")]
+    balance = formatted(entry["balance"], entry["currency"]) if "balance" in entry else ""
+    return [f"{entry['at']:%Y-%m-%d %H:%M:%S}", amount, balance, entry["memo"], entry.get("other_id", "")]
 
 
 @app.command()

@@ -13,13 +13,15 @@ from squinney.errors import Conflict, Forbidden, SquinneyError
 from squinney.http.access.callers import PageRoute
 from squinney.http.access.permissions import is_admin, needs, signed_in
 from squinney.http.access.visitor import visitor_of
+from squinney.http.cursors import sign, unsigned
 from squinney.http.dependencies import service
 from squinney.http.pages import redirect, render, without_damaged
-from squinney.ledger import Account, Accounts, UnknownAccount
+from squinney.ledger import Account, Accounts, Entry, UnknownAccount
 from squinney.ledger.documents import ACCOUNT, ENTRY
 from squinney.mongo.shapes import fits
 from squinney.patterns import money
 from squinney.patterns.ids import new_id
+from squinney.patterns.paging import Page
 from squinney.transactions import Key, KeyReused
 
 router = APIRouter(prefix="/ledger", route_class=PageRoute)
@@ -79,9 +81,21 @@ def _public_page(request: Request, ledger: Accounts, cursor: str | None) -> Resp
     if account_id is None:
         return render(request, "ledger/public.html", account=None, error=None)
     account = ledger.get(account_id)
-    statement = ledger.statement(account_id, cursor=cursor, limit=15)
-    page, _ = without_damaged(statement, lambda entry: fits(entry, ENTRY))
+    page, _ = _statement(request, ledger, account_id, cursor, 15)
     return render(request, "ledger/public.html", account=account, page=page, error=None)
+
+
+def _statement(
+    request: Request, ledger: Accounts, account_id: str, cursor: str | None, limit: int
+) -> tuple[Page[Entry], int]:
+    """Return a page of a statement without its damaged entries, and their number.
+
+    The cursor is signed: it contains a balance, and a link must not make one up.
+    """
+    name = f"/ledger/{account_id}"
+    # guard: a link cannot make up the balances of a statement
+    page = ledger.statement(account_id, cursor=unsigned(request, cursor, name), limit=limit)
+    return without_damaged(Page(page.items, sign(request, page.next, name)), lambda entry: fits(entry, ENTRY))
 
 
 def _totals(request: Request, ledger: Accounts, shown: list[Account]) -> list[tuple[str, int]]:
@@ -157,8 +171,7 @@ def _account_page(
     account = _visible_account(request, ledger, account_id)
     if not fits(account, ACCOUNT):
         raise Conflict(f"account {account_id} is damaged: see `squinney doctor`", account_id=account_id)
-    statement = ledger.statement(account_id, cursor=cursor, limit=25)
-    page, damaged = without_damaged(statement, lambda entry: fits(entry, ENTRY))
+    page, damaged = _statement(request, ledger, account_id, cursor, 25)
     return render(
         request,
         "ledger/account.html",

@@ -36,10 +36,21 @@ prepare() {
 # Browser tests use chromium on PATH, else Debian's package where we may install it.
 find_browser() {
     if command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then return; fi
+    install_package chromium "for the browser tests"
+    command -v chromium >/dev/null || echo "browser: not run (no chromium on PATH; apt install chromium)" >&2
+}
+
+# The tests of our nginx configuration use Debian's package likewise.
+find_nginx() {
+    if PATH=$PATH:/usr/sbin command -v nginx >/dev/null; then return; fi
+    install_package nginx-light "for the tests of its configuration"
+}
+
+# install_package PACKAGE PURPOSE: where we may. RUNLEVEL: a package with a service does not start it.
+install_package() {
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        echo "squinney: installing chromium for the browser tests" >&2
-        { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } \
+        echo "squinney: installing $1 $2" >&2
+        { apt-get -qq update && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$1"; } \
             >/dev/null 2>&1 || true
     fi
-    command -v chromium >/dev/null || echo "browser: not run (no chromium on PATH; apt install chromium)" >&2
 }

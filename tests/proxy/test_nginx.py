@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import shutil
@@ -38,7 +39,14 @@ PATHS = "".join(
     f"{kind}_temp_path {{folder}}/{kind}; " for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 )
 
-pytestmark = pytest.mark.skipif(not (NGINX and shutil.which("openssl")), reason="nginx or openssl is not installed")
+
+@pytest.fixture(scope="module", autouse=True)
+def _installed() -> None:
+    """Skip the tests without nginx, or fail them if SQUINNEY_REQUIRE contains `nginx`."""
+    if not (NGINX and shutil.which("openssl")):
+        if "nginx" in os.environ.get("SQUINNEY_REQUIRE", ""):
+            pytest.fail("the tests of the nginx configuration must run, but nginx or openssl is not installed")
+        pytest.skip("nginx or openssl is not installed")
 
 
 def free_port() -> int:

@@ -18,6 +18,7 @@ exit "${{code:-0}}"
 """
 ENVIRONMENT = """prepare() { :; }
 find_browser() { :; }
+find_nginx() { :; }
 make() { "./make-${@: -1}"; }
 """
 GOOD, BAD, RULE = "0 9 passed in 1s", "1 2 failed, 7 passed in 1s", "9 9 passed in 1s"
@@ -63,7 +64,7 @@ def test_it_ends_with_the_right_code_and_a_line(
     (tmp_path / ".ci" / "run").write_text(RUN.read_text())
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "environment.sh").write_text(
-        'prepare() { :; }\nfind_browser() { :; }\nmake() { "./make-${@: -1}"; }\n'
+        'prepare() { :; }\nfind_browser() { :; }\nfind_nginx() { :; }\nmake() { "./make-${@: -1}"; }\n'
     )
     helper(tmp_path, "test", "test", tests)
     collecting = "0"

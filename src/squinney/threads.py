@@ -13,13 +13,15 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MAX_THREADS = 40  # apart from the application's own threads, so that neither uses up those of the other
+# Apart from the application's own threads, so that neither uses up those of the other. More make the event loop wait
+# longer for its turn between them (docs/benchmarks/event_loop.md).
+MAX_THREADS = 16
 
 
 async def in_thread(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a function in a thread and wait for its result: `await in_thread(accounts.transfer, ada, bob, 5, key=key)`.
 
-    At most 40 calls run at the same time; others wait for a thread. A call that is cancelled while it runs goes on to
+    At most 16 calls run at the same time; others wait for a thread. A call that is cancelled while it runs goes on to
     its end: whether it happened, a repeat with the same key tells. One that is cancelled while it waits for a thread
     does not run.
 

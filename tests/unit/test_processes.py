@@ -48,7 +48,7 @@ def test_one_worker_runs_many_calls_with_a_lower_priority(processes: Processes) 
     first = processes(os.getpid)
     assert first not in (os.getpid(), os.getppid())
     assert processes(os.getpid) == first
-    assert processes(os.nice, 0) == os.nice(0) + 10
+    assert processes(os.nice, 0) == min(os.nice(0) + 10, 19)  # the lowest that there is
     assert processes(os.getsid, 0) == first, "Ctrl-C of our terminal would reach it"
 
 

@@ -43,6 +43,9 @@ VARIABLES = {
     "page_view_days": "SQUINNEY_PAGE_VIEW_DAYS",
     "try_as": "SQUINNEY_TRY_AS",
 }
+# These may also be in a file, which a variable with this ending names.
+SECRETS = ("uri", "secret", "api_keys")
+FROM_FILE = "_FILE"
 DATABASE = re.compile(r"[A-Za-z0-9_-]{1,38}", re.ASCII)
 MAX_SHOWN = 60
 
@@ -57,7 +60,7 @@ class Settings(BaseModel):
     data_folder: Path | None = Field(None, description="Where the embedded MongoDB keeps its data")
     mongod: Path | None = Field(None, description="The mongod binary to run as the embedded server")
     systems: str | None = Field(None, description="The systems to run, separated by commas; by default all")
-    secret: SecretStr | None = Field(None, description="Signs cursors and sessions; required with a URI")
+    secret: SecretStr | None = Field(None, description="Signs cursors and forms; required with a URI")
     api_keys: SecretStr | None = Field(None, description="Keys of the API without the system `identity`")
     host: str = Field("127.0.0.1", description="The address the service listens on")
     port: int = Field(8080, ge=0, le=65535, description="The port the service listens on")
@@ -130,7 +133,9 @@ class Settings(BaseModel):
         Raises: `Invalid` naming the variable.
         """
         values: dict[str, object] = {
-            field: environment[name] for field, name in VARIABLES.items() if environment.get(name)
+            field: value
+            for field, name in VARIABLES.items()
+            if (value := secret_in(environment, name) if field in SECRETS else environment.get(name))
         }
         values.update({field: value for field, value in overrides.items() if value is not None})
         try:
@@ -145,3 +150,24 @@ class Settings(BaseModel):
     def system_names(self) -> list[str]:
         """The names of the chosen systems; empty means all of ours."""
         return [package.strip() for package in (self.systems or "").split(",") if package.strip()]
+
+
+def secret_in(environment: Mapping[str, str], name: str) -> str:
+    """Return the value of a variable, or the content of the file that `NAME_FILE` names; empty if neither is set.
+
+    Raises: `Invalid` if both are set, or the file cannot be read.
+    """
+    value, file = environment.get(name, ""), environment.get(name + FROM_FILE, "")
+    if not file:
+        return value
+    # guard: a secret has one source
+    if value:
+        raise Invalid(f"{name}: {name}{FROM_FILE} is set too; unset one of them", field=name)
+    try:
+        value = Path(file).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "not UTF-8"
+        raise Invalid(f"{name}{FROM_FILE}: {file} cannot be read ({why})", field=name) from None
+    if not value:
+        raise Invalid(f"{name}{FROM_FILE}: {file} is empty", field=name)
+    return value

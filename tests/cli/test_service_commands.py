@@ -166,17 +166,17 @@ def test_serve_prints_the_admins_link_once_and_stops_gracefully(mongod: Embedded
 
 
 def test_the_embedded_secret_is_made_once_and_private(tmp_path: Path) -> None:
-    from squinney.service.secret import secret_for
+    from squinney.service.secret import secrets_for
     from squinney.settings import Settings
 
-    first = secret_for(Settings(), tmp_path)
-    assert len(first) >= 32
-    assert secret_for(Settings(), tmp_path) == first
+    first = secrets_for(Settings(), tmp_path)
+    assert len(first[0]) >= 32
+    assert secrets_for(Settings(), tmp_path) == first
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
     assert [file.name for file in tmp_path.iterdir()] == ["secret"]
     (tmp_path / "secret").write_text("")  # as a power cut could leave it: anyone could sign with it
     with pytest.raises(Invalid, match="at least 32 characters"):
-        secret_for(Settings(), tmp_path)
+        secrets_for(Settings(), tmp_path)
 
 
 @pytest.mark.parametrize("command", [["keys"], ["users"], ["jobs"]])

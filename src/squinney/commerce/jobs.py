@@ -12,6 +12,7 @@ from squinney.commerce.pictures.pictures import Pictures
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 from squinney.patterns.jobs import Job
+from squinney.settings import secret_in
 
 STRIPE_KEY = "SQUINNEY_STRIPE_KEY"
 KEEP_CARTS_DAYS = "SQUINNEY_KEEP_CARTS_DAYS"
@@ -24,7 +25,7 @@ def gateway_for(db: Db, environment: Mapping[str, str] = os.environ) -> PaymentG
 
     Raises: `Invalid` if the key is not a Stripe test key.
     """
-    if key := environment.get(STRIPE_KEY):
+    if key := secret_in(environment, STRIPE_KEY):
         # Imported here, because the package `stripe` is an optional dependency.
         from squinney.commerce.payments.stripe_gateway import StripeGateway
 

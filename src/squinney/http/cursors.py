@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable
 from typing import Annotated, cast
 
 from fastapi import Depends, Query, Request
 
 from squinney.errors import Invalid
-from squinney.http.access.visitor import SIGNATURE_CHARACTERS, signature_of
+from squinney.http.access.visitor import SIGNATURE_CHARACTERS, is_one_of, signature_of
 from squinney.http.site_options import SiteOptions
 
 MAX_LENGTH = 4_000  # fits into a URL with every proxy and browser
@@ -36,7 +35,7 @@ async def signed_cursor(
 
 def sign(request: Request, cursor: str | None, name: str) -> str | None:
     """Return a page's `next`, signed for the list with this name, which is its path if it has one of its own."""
-    return None if cursor is None else _signature(request, cursor, name) + cursor
+    return None if cursor is None else _signatures(request, cursor, name)[0] + cursor
 
 
 def unsigned(request: Request, cursor: str | None, name: str) -> str | None:
@@ -47,7 +46,7 @@ def unsigned(request: Request, cursor: str | None, name: str) -> str | None:
     if cursor is None:
         return None
     signature, plain = cursor[:SIGNATURE_CHARACTERS], cursor[SIGNATURE_CHARACTERS:]
-    if not hmac.compare_digest(_signature(request, plain, name).encode(), signature.encode("utf-8", "replace")):
+    if not is_one_of(signature, _signatures(request, plain, name)):
         raise Invalid("cursor is not a cursor of this list", field="cursor")
     return plain
 
@@ -57,7 +56,9 @@ Limit = Annotated[int, Query(ge=1, le=200)]
 SignCursor = Annotated[Callable[[str | None], str | None], Depends(cursor_signer)]
 
 
-def _signature(request: Request, cursor: str, name: str) -> str:
+def _signatures(request: Request, cursor: str, name: str) -> list[str]:
+    """Return the cursor's signature, and those that earlier secrets gave it."""
     options = cast(SiteOptions, request.app.state.options)
     key = getattr(request.state, "key", None)
-    return signature_of(options.secret, "cursor", f"{key['_id'] if key else ''}\n{name}\n{cursor}")
+    signed = f"{key['_id'] if key else ''}\n{name}\n{cursor}"
+    return [signature_of(secret, "cursor", signed) for secret in options.secrets]

@@ -14,7 +14,8 @@ MAX_FORM_BYTES = 8 * MEBIBYTE  # a form is held in memory, even where larger upl
 class SiteOptions:
     """The options of a site, the same for all of its processes.
 
-    - `secret` signs cursors and forms. All processes that serve one site must share it.
+    - `secret` signs cursors and forms. All processes that serve one site must share it. What `earlier_secrets` signed
+      is still valid.
     - `rate_per_key` and `rate_per_address` are requests per second; 0 means no limit. Bursts of up to ten seconds'
       worth of requests are allowed.
     - `refusals_per_second` limits error responses to callers without an API key; further ones are delayed by up to 3 s.
@@ -29,6 +30,7 @@ class SiteOptions:
     """
 
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    earlier_secrets: Sequence[bytes] = field(default=(), repr=False)
     rate_per_key: float = 0
     rate_per_address: float = 0
     refusals_per_second: float = 0
@@ -43,3 +45,8 @@ class SiteOptions:
     sign_up_open: bool = True
     new_account_hours: float = 24
     api_keys: Sequence[str] = field(default=(), repr=False)
+
+    @property
+    def secrets(self) -> tuple[bytes, ...]:
+        """The secret that signs, and those whose signatures are still valid."""
+        return (self.secret, *self.earlier_secrets)

@@ -55,7 +55,7 @@ def fixed_keys(settings: Settings, *, has_identity: bool) -> list[str]:
     """
     where = VARIABLES["api_keys"]
     given = settings.api_keys.get_secret_value() if settings.api_keys else ""
-    keys = [key.strip() for key in given.split(",") if key.strip()]
+    keys = [key.strip() for key in given.replace("\n", ",").split(",") if key.strip()]
     if keys and has_identity:
         raise Invalid(f"{where}: with the system identity, keys are made by `squinney keys create`", field="api_keys")
     if not keys and not has_identity:

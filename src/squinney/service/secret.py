@@ -14,27 +14,30 @@ FILE = "secret"
 MIN_LENGTH = 32
 
 
-def secret_for(settings: Settings, folder: Path | None) -> bytes:
-    """Return the configured secret, or the one in the embedded MongoDB's folder, which the first call creates.
+def secrets_for(settings: Settings, folder: Path | None) -> tuple[bytes, ...]:
+    """Return the configured secrets, or the one in the embedded MongoDB's folder, which the first call creates.
+
+    Each line is a secret. The first one signs; what the others signed is still valid.
 
     Atomic: the file appears complete, because one `link` publishes it; of several processes, one succeeds.
     After a crash: an unused temporary file may remain.
-    Raises: `Invalid` if there is a URI and no secret, or the secret is too short.
+    Raises: `Invalid` if there is a URI and no secret, or a secret is too short.
     """
     if settings.secret is not None:
-        where, secret = VARIABLES["secret"], settings.secret.get_secret_value()
+        where, lines = VARIABLES["secret"], settings.secret.get_secret_value()
     elif folder is not None:
-        where, secret = str(folder / FILE), _read_or_create(folder / FILE)
+        where, lines = str(folder / FILE), _read_or_create(folder / FILE)
     else:
         raise Invalid(
             f"{VARIABLES['secret']}: must be set with {VARIABLES['uri']}, to the same value for every process; "
             "create one with `openssl rand -hex 32`",
             field="secret",
         )
+    found = [line.strip() for line in lines.splitlines() if line.strip()] or [""]
     # guard: a stored secret has a minimum length
-    if len(secret) < MIN_LENGTH:
+    if any(len(secret) < MIN_LENGTH for secret in found):
         raise Invalid(f"{where}: must have at least {MIN_LENGTH} characters", field="secret")
-    return secret.encode()
+    return tuple(secret.encode() for secret in found)
 
 
 def _read_or_create(file: Path) -> str:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import secrets
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NotRequired, TypedDict
 
@@ -38,6 +39,7 @@ class Visitor:
     is_new: bool = False
     flashes: list[dict[str, str]] = field(default_factory=list)
     flashes_changed: bool = False
+    earlier_secrets: Sequence[bytes] = field(default=(), repr=False)
 
     @property
     def role(self) -> str:
@@ -51,7 +53,7 @@ class Visitor:
         It is another text each time: the size of a compressed page would tell one that stays the same.
         """
         mask = secrets.token_bytes(DIGEST_BYTES)
-        return base64.urlsafe_b64encode(mask + _xor(mask, self._digest("csrf"))).decode()
+        return base64.urlsafe_b64encode(mask + _xor(mask, _digest_of(self.secret, "csrf", self.token))).decode()
 
     def is_csrf_valid(self, csrf: str) -> bool:
         """Return whether a form's CSRF token belongs to this visitor."""
@@ -60,15 +62,19 @@ class Visitor:
         except ValueError:
             return False
         mask, masked = given[:DIGEST_BYTES], given[DIGEST_BYTES:]
-        return len(masked) == DIGEST_BYTES and hmac.compare_digest(_xor(mask, masked), self._digest("csrf"))
+        if len(masked) != DIGEST_BYTES:
+            return False
+        valid = [_digest_of(secret, "csrf", self.token) for secret in (self.secret, *self.earlier_secrets)]
+        # guard: a form that an earlier secret signed is accepted
+        return any(hmac.compare_digest(_xor(mask, masked), digest) for digest in valid)
 
     @property
     def scope(self) -> str:
-        """What identifies this visitor's cookie in keys of forms, without revealing the cookie."""
-        return base64.urlsafe_b64encode(self._digest("scope")).decode()
+        """What identifies this visitor's cookie in keys of forms, without revealing the cookie.
 
-    def _digest(self, purpose: str) -> bytes:
-        return _digest_of(self.secret, purpose, self.token)
+        The secret is no part of it: a form that is sent again must have the same key after the secret was replaced.
+        """
+        return base64.urlsafe_b64encode(_digest_of(b"", "scope", self.token)).decode()
 
     def sign_in(self, person: SignedIn, session_token: str) -> None:
         """Replace the cookie's token by the session's."""
@@ -104,6 +110,12 @@ def visitor_of(connection: HTTPConnection) -> Visitor:
 def signature_of(secret: bytes, purpose: str, text: str) -> str:
     """Sign a text for one purpose; a signature is not valid for another purpose."""
     return base64.urlsafe_b64encode(_digest_of(secret, purpose, text)).decode()
+
+
+def is_one_of(given: str, signatures: Iterable[str]) -> bool:
+    """Return whether this is one of the valid signatures, in a time that tells nothing about them."""
+    # guard: what an earlier secret signed is accepted
+    return any(hmac.compare_digest(given.encode("utf-8", "replace"), valid.encode()) for valid in signatures)
 
 
 def _digest_of(secret: bytes, purpose: str, text: str) -> bytes:

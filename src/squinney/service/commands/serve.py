@@ -28,7 +28,7 @@ from squinney.service.observing import logs
 from squinney.service.observing.driver import watch_driver
 from squinney.service.processes import Processes
 from squinney.service.proving.prover import Prover
-from squinney.service.secret import secret_for
+from squinney.service.secret import secrets_for
 from squinney.service.serving.opening import open_to_serve
 from squinney.service.serving.own_port import own_port
 from squinney.service.serving.running import listening, run
@@ -72,7 +72,7 @@ def serve(
     logs.set_up(settings.log_format, settings.log_level)
     watch_driver(settings.slow_ms / 1000)
     if settings.uri:
-        secret_for(settings, None)  # fail before anything is started
+        secrets_for(settings, None)  # fail before anything is started
     appearance = appearance_in(settings.appearance)
     chosen = assembly.chosen_systems(settings.system_names)
     keys = fixed_keys(settings, has_identity=assembly.system_named("identity", chosen) is not None)
@@ -106,7 +106,8 @@ def serve(
             registry = site.state.metrics.registry
             try:
                 with own_port(settings.host, own, registry, built, draining=lambda: site.state.draining):
-                    if worker.is_first:
+                    # guard: the link for the first admin is printed once
+                    if worker.is_first and not worker.is_replacement:
                         _print_address(listener, built)
                     worker.serves()
                     run(site, listener, end=connection.close, stop=stop, drain_seconds=settings.drain_seconds)
@@ -123,8 +124,10 @@ def serve(
 
 def _options(settings: Settings, connection: Connection, keys: Sequence[str]) -> SiteOptions:
     folder = connection.embedded.folder if connection.embedded else None
+    secret, *earlier = secrets_for(settings, folder)
     return SiteOptions(
-        secret=secret_for(settings, folder),
+        secret=secret,
+        earlier_secrets=earlier,
         rate_per_key=settings.rate_per_key,
         rate_per_address=settings.rate_per_address,
         refusals_per_second=settings.refusals_per_second,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-import hmac
 import json
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from squinney.errors import SquinneyError
 from squinney.http import error_responses
 from squinney.http.access.people import Visitors
-from squinney.http.access.visitor import ANONYMOUS, SIGNED_IN, Visitor, signature_of
+from squinney.http.access.visitor import ANONYMOUS, SIGNED_IN, Visitor, is_one_of, signature_of
 
 COOKIE = "squinney"
 FLASH_COOKIE = "squinney-flash"
@@ -26,10 +26,10 @@ WITHOUT_VISITOR = ("/api/", "/static/", "/healthz", "/readyz", "/metrics")
 class VisitorMiddleware:
     """Sets `request.state.visitor` for each page, and sets the visitor's cookies in the response."""
 
-    def __init__(self, app: ASGIApp, *, visitors: Visitors, secret: bytes) -> None:
+    def __init__(self, app: ASGIApp, *, visitors: Visitors, secrets: Sequence[bytes]) -> None:
         self._app = app
         self._visitors = visitors
-        self._secret = secret
+        self._secret, *self._earlier = secrets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket") or _is_not_a_page(scope["path"]):
@@ -54,9 +54,9 @@ class VisitorMiddleware:
     def _visitor_from(self, cookies: dict[str, str]) -> Visitor:
         token = cookies.get(COOKIE, "")
         known = token.startswith((ANONYMOUS, SIGNED_IN)) and len(token) < 100
-        flashes = _decode_flashes(self._secret, cookies.get(FLASH_COOKIE, ""))
+        flashes = _decode_flashes((self._secret, *self._earlier), cookies.get(FLASH_COOKIE, ""))
         if known:
-            return Visitor(self._secret, token, flashes=flashes)
+            return Visitor(self._secret, token, flashes=flashes, earlier_secrets=self._earlier)
         return Visitor(self._secret, is_new=True, flashes=flashes)
 
     def _set_cookies(self, visitor: Visitor, headers: MutableHeaders, *, secure: bool) -> None:
@@ -84,8 +84,8 @@ def _encode_flashes(secret: bytes, flashes: list[dict[str, str]]) -> str:
     return f"{body}.{signature_of(secret, 'flash', body)}"
 
 
-def _decode_flashes(secret: bytes, sealed: str) -> list[dict[str, str]]:
+def _decode_flashes(secrets: Iterable[bytes], sealed: str) -> list[dict[str, str]]:
     body, _, signature = sealed.partition(".")
-    if not body or not hmac.compare_digest(signature.encode(), signature_of(secret, "flash", body).encode()):
+    if not body or not is_one_of(signature, [signature_of(secret, "flash", body) for secret in secrets]):
         return []
     return cast(list[dict[str, str]], json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))))

@@ -20,11 +20,15 @@ PAUSE_SECONDS = 1.0  # before a process is started instead of one that died
 
 @dataclass(frozen=True)
 class Worker:
-    """One of the processes: its number from 0, of how many, and a pipe on which the first says that it serves."""
+    """One of the processes: its number from 0, of how many, and a pipe on which the first says that it serves.
+
+    A replacement serves in place of one that died, and says nothing again.
+    """
 
     number: int = 0
     of: int = 1
     ready: int | None = None
+    is_replacement: bool = False
 
     @property
     def is_first(self) -> bool:
@@ -69,7 +73,7 @@ class Supervisor:
                 return worker
         return self._watch()
 
-    def _fork(self, number: int, ready: int | None = None) -> Worker | None:
+    def _fork(self, number: int, ready: int | None = None, *, is_replacement: bool = False) -> Worker | None:
         """Return the worker in the child, None in the parent."""
         pid = os.fork()
         if pid:
@@ -77,7 +81,7 @@ class Supervisor:
             return None
         signal.signal(signal.SIGTERM, _terminate)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        return Worker(number, self.count, ready)
+        return Worker(number, self.count, ready, is_replacement)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         self._ended_by = number
@@ -98,7 +102,7 @@ class Supervisor:
                 continue
             log.error("process %s of %s has died and is restarted", number + 1, self.count)
             time.sleep(PAUSE_SECONDS)
-            if not self._ended_by and (worker := self._fork(number)) is not None:
+            if not self._ended_by and (worker := self._fork(number, is_replacement=True)) is not None:
                 return worker
         sys.exit(self._exit_code or (INTERRUPTED if self._ended_by == signal.SIGINT else 0))
 

@@ -53,7 +53,9 @@ def test_a_visitor_opens_two_accounts_transfers_money_and_reads_the_statement(ad
 def test_a_member_opens_accounts_at_zero_and_transfers_from_their_own_only(page: Page) -> None:
     open_account(page, "Mine", "")
     page.goto("/ledger")
-    expect(page.locator("tbody tr")).to_have_count(2)  # one was a gift of the demo
+    expect(page.get_by_role("region", name="Accounts").locator("tbody tr")).to_have_count(
+        2
+    )  # one was a gift of the demo
     expect(page.get_by_label("Opening balance")).to_have_count(0)
     expect(page.get_by_label("From").locator("option")).to_have_count(3)
 

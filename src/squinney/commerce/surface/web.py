@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
@@ -10,6 +11,7 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.responses import Response
 
+from squinney.clock import utcnow
 from squinney.commerce import (
     CartClosed,
     Carts,
@@ -75,6 +77,7 @@ PICTURE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
 }
 
+THANKED_FOR = timedelta(minutes=10)  # later, the page of an order has its name
 CART_COOKIE = "squinney-cart"
 COOKIE_SECONDS = 7 * 86_400
 OPEN_STATUSES = ("active", "pending")
@@ -446,6 +449,7 @@ def _render_order(request: Request, shop: Shop, order_id: str, *, error: Squinne
         is_mine=_customer(request) is not None and order.get("customer") == _customer(request),
         payment=payment,
         timeline=timeline(order, payment),
+        is_new=utcnow() - order["placed_at"] < THANKED_FOR,
         customer_name=request.app.state.name_of(order["customer"]) if "customer" in order else "",
         error=error,
     )

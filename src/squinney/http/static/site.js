@@ -1,3 +1,7 @@
+// On a phone the systems scroll: show the one that this page belongs to.
+const here = document.querySelector(".site-header nav [aria-current]");
+if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - 24;
+
 // What ends something for good asks once more.
 for (const form of document.querySelectorAll("form[data-sure]")) {
   form.addEventListener("submit", (event) => {

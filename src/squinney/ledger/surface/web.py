@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, Request
@@ -56,10 +56,14 @@ def _accounts_page(
     else:
         page = ledger.owned_by(signed_in(request)["_id"], cursor=cursor, limit=50)
     page, damaged = without_damaged(page, lambda account: fits(account, ACCOUNT))
+    shows_latest = page.items and not is_admin(request)
+    latest = _statement(request, ledger, page.items[0]["_id"], None, 8)[0].items if shows_latest else []
     return render(
         request,
         "ledger/index.html",
         page=page,
+        latest=latest,
+        names=_other_names(ledger, latest),
         damaged=damaged,
         totals=_totals(request, ledger, page.items),
         error=error,
@@ -96,6 +100,10 @@ def _statement(
     # guard: a link cannot make up the balances of a statement
     page = ledger.statement(account_id, cursor=unsigned(request, cursor, name), limit=limit)
     return without_damaged(Page(page.items, sign(request, page.next, name)), lambda entry: fits(entry, ENTRY))
+
+
+def _other_names(ledger: Accounts, entries: Sequence[Entry]) -> Mapping[str, str]:
+    return ledger.names(entry["other_id"] for entry in entries if isinstance(entry.get("other_id"), str))
 
 
 def _totals(request: Request, ledger: Accounts, shown: list[Account]) -> list[tuple[str, int]]:
@@ -178,7 +186,7 @@ def _account_page(
         account=account,
         page=page,
         damaged=damaged,
-        names=ledger.names(entry["other_id"] for entry in page.items if isinstance(entry.get("other_id"), str)),
+        names=_other_names(ledger, page.items),
         is_admin=is_admin(request),
         error=error,
     )

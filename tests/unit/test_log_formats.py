@@ -547,3 +547,46 @@ def test_fields_may_change_within_a_log():
     assert [event["path"] for event in read([*IIS, *changed])] == ["/images/picture.jpg", "/b"]
     with pytest.raises(Malformed, match="5 fields, but its #Fields: line has 11"):
         parser_for(detect(IIS))(changed[1])
+
+
+JSON_TIMED = '{{"time": "2026-05-17T10:05:03Z", "path": "/", "method": "GET", {}}}'
+NGINX_TIMED = '$remote_addr [$time_local] "$request" $status $request_time $http_cf_ipcountry'
+APACHE_TIMED = '%h %t "%r" %>s {} "%{{CF-IPCountry}}i"'
+TIMED = '203.0.113.7 [17/May/2026:12:05:03 +0200] "GET / HTTP/1.1" 200'
+W3C_TIMED = "#Fields: date time c-ip cs-method cs-uri-stem sc-status time-taken c-country"
+
+
+@pytest.mark.parametrize(
+    ("format", "line", "seconds", "country"),
+    [
+        (NGINX_TIMED, f"{TIMED} 0.125 DE", 0.125, "DE"),
+        (NGINX_TIMED, f"{TIMED} - -", None, None),
+        (NGINX_TIMED, f"{TIMED} -0.001 XX", None, None),
+        (NGINX_TIMED, f"{TIMED} 9999999 Germany", None, None),
+        (APACHE_TIMED.format("%D"), f'{TIMED} 125000 "T1"', 0.125, "T1"),
+        (APACHE_TIMED.format("%T"), f'{TIMED} 2 "de"', 2, "DE"),
+        (APACHE_TIMED.format("%{ms}T"), f'{TIMED} 125 "-"', 0.125, None),
+        ("alb", ALB_HTTPS, 0.171, None),
+        ("alb", ALB.replace("0.000 0.001 0.000", "-1 -1 -1"), None, None),
+        ("s3", S3, 0.007, None),
+        ("s3", S3_EXPIRED, None, None),
+        ("json", JSON_TIMED.format('"request_time": "0.125", "http_cf_ipcountry": "DE"'), 0.125, "DE"),
+        ("json", JSON_TIMED.format('"Duration": 125000000, "request_CF-IPCountry": "DE"'), 0.125, "DE"),
+        ("json", JSON_TIMED.format('"event": {"duration": 125000000}'), 0.125, None),
+        ("json", JSON_TIMED.format('"request_time": true, "geoip_country_code": 49'), None, None),
+    ],
+)
+def test_how_long_a_request_took_and_its_country(format, line, seconds, country):
+    event = parser_for(format)(line)
+    assert (event.get("seconds"), event.get("country")) == (seconds, country)
+
+
+@pytest.mark.parametrize(("taken", "seconds"), [("125", 0.125), ("0.125", 0.125), ("-", None)])
+def test_iis_counts_milliseconds_and_cloudfront_seconds(taken, seconds):
+    event = parser_for(W3C_TIMED)(f"2026-05-17 10:05:03 203.0.113.7 GET / 200 {taken} DE")
+    assert (event.get("seconds"), event["country"]) == (seconds, "DE")
+
+
+def test_a_map_may_name_the_seconds_and_the_country():
+    event = parser_for("json", {"seconds": "took", "country": "land"})(JSON_TIMED.format('"took": 1.5, "land": "fr"'))
+    assert (event["seconds"], event["country"]) == (1.5, "FR")

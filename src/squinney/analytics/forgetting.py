@@ -50,15 +50,15 @@ def _marked(db: Db, source: str) -> Document:
 
     Another call may have marked it meanwhile and deleted events: the span that it stored first stays.
     """
-    found = db["analytics.imports"].find_one({"_id": source})
-    if found and found["state"] != FORGETTING:
+    record = db["analytics.imports"].find_one({"_id": source})
+    if record and record["state"] != FORGETTING:
         marked: Document = {"state": FORGETTING, "forgetting": _span(db, source)}
         # guard: the time span that was stored first stays
         db["analytics.imports"].update_one({"_id": source, "state": {"$ne": FORGETTING}}, {"$set": marked})
-        found = db["analytics.imports"].find_one({"_id": source})
-    if found is None:
+        record = db["analytics.imports"].find_one({"_id": source})
+    if record is None:
         raise UnknownSource(f"nothing was imported under {source}", source=source)
-    return found
+    return record
 
 
 def _span(db: Db, source: str) -> list[datetime]:

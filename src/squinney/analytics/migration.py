@@ -31,8 +31,8 @@ _NOT_OF_THE_EVENT = ("_id", "arrived", "ssk")
 def migrations(db: Db) -> list[Batches]:
     """Return the migrations that are needed: of the main collection, and of each that retention had made."""
     db = pinned(db)
-    found = [*([db[EVENTS]] if _has_flat_events(db[EVENTS]) else []), *_parts(db)]
-    return [EventsIntoPages(db, one, later=found[number:]) for number, one in enumerate(found, start=1)]
+    flat = [*([db[EVENTS]] if _has_flat_events(db[EVENTS]) else []), *_parts(db)]
+    return [EventsIntoPages(db, collection, later=flat[number:]) for number, collection in enumerate(flat, start=1)]
 
 
 def _has_flat_events(collection: Stored[Document]) -> bool:
@@ -84,19 +84,22 @@ class EventsIntoPages(Batches):
     def _move(self, ids: list[Any], session: ClientSession) -> tuple[int, list[Document]]:
         # guard: pages are left as they are
         flat = {"_id": {"$in": ids}, "events": {"$exists": False}}
-        found = list(self._collection.find(flat, session=session).sort("_id", 1))
-        copied = {one["_id"] for other in self._later for one in other.find(flat, {"_id": 1}, session=session)}
+        flat_events = list(self._collection.find(flat, session=session).sort("_id", 1))
+        copied = {
+            document["_id"] for other in self._later for document in other.find(flat, {"_id": 1}, session=session)
+        }
         by_source: dict[str, list[Document]] = defaultdict(list)
         failures: list[Document] = []
         # guard: an event that is in another collection too is stored once
-        for event in (one for one in found if one["_id"] not in copied):
+        for event in (event for event in flat_events if event["_id"] not in copied):
             try:
                 checked_moment(event.get("time"), "time")
             except Invalid as error:
                 failures.append({"id": event["_id"], "reason": error.message})
             else:
                 by_source[_source_of(event)].append(event)
-        known = {one["_id"]: one for one in self._db[IMPORTS].find({"_id": {"$in": list(by_source)}}, session=session)}
+        records = self._db[IMPORTS].find({"_id": {"$in": list(by_source)}}, session=session)
+        known = {record["_id"]: record for record in records}
         pages = [page for source, events in by_source.items() for page in _pages(source, events, known.get(source))]
         moved = [event["_id"] for events in by_source.values() for event in events] + list(copied)
         if moved:

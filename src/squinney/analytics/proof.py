@@ -94,7 +94,7 @@ def check(db: Db) -> dict[str, str]:
         for page in db["analytics.events"].find()
         for event in events_of(page)
     )
-    wrong = [one["name"] for one in imports if (one["stored"], one["rejected"]) != (LINES, LINES // 50)]
+    wrong = [record["name"] for record in imports if (record["stored"], record["rejected"]) != (LINES, LINES // 50)]
     missing = len(imports) * LINES - events.total()
     problems = [str(problem) for problem in find_problems(db)]
     return {
@@ -107,10 +107,10 @@ def check(db: Db) -> dict[str, str]:
 
 
 def _hits(db: Db) -> Counter[tuple[datetime, str]]:
-    found: Counter[tuple[datetime, str]] = Counter()
+    hits: Counter[tuple[datetime, str]] = Counter()
     for day in db["analytics.hits_daily"].find():
         for hour, minutes in day["minute"].items():
             for minute, count in minutes.items():
                 at = day["metadata"]["date"] + timedelta(hours=int(hour), minutes=int(minute))
-                found[at, day["metadata"]["page"]] += count
-    return found
+                hits[at, day["metadata"]["page"]] += count
+    return hits

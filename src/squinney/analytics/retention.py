@@ -58,7 +58,7 @@ class Retention:
         """
         _check(strategy, unit, keep_seconds)
         self._require_no_roll_up(strategy)
-        schema.require_ours(self._db, [one for one in LOG_COLLECTIONS if one.name == EVENTS])
+        schema.require_ours(self._db, [collection for collection in LOG_COLLECTIONS if collection.name == EVENTS])
         wanted: dict[str, Any] = {"strategy": strategy, "unit": unit, "keep_seconds": keep_seconds, **_REOPENED}
         before = self._db[RETENTION].find_one_and_update(POLICY, [{"$set": wanted}], upsert=True)
         try:

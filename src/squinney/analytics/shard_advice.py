@@ -62,11 +62,11 @@ def advise_shard_key(db: Db, candidates: Iterable[Key] = CANDIDATES, *, sample: 
     """
     checks.integer(sample, "sample", minimum=100, maximum=1_000_000)
     keys = [_checked(key) for key in candidates]
-    found = list(db[EVENTS].aggregate([{"$sample": {"size": sample}}, {"$unset": "events"}], allowDiskUse=True))
-    if not found:
+    pages = list(db[EVENTS].aggregate([{"$sample": {"size": sample}}, {"$unset": "events"}], allowDiskUse=True))
+    if not pages:
         raise Invalid("there are no events yet to sample", field="sample")
-    streams = _streams(found)
-    return [_rated(key, found, streams) for key in keys]
+    streams = _streams(pages)
+    return [_rated(key, pages, streams) for key in keys]
 
 
 def _streams(pages: Iterable[Document]) -> list[list[Document]]:
@@ -129,8 +129,8 @@ def _verdict(
 
 
 def _filter(query: Query | Pipeline) -> Document:
-    found = query(**query.example)
-    return found[0]["$match"] if isinstance(found, list) else found
+    stages = query(**query.example)
+    return stages[0]["$match"] if isinstance(stages, list) else stages
 
 
 def _routes(key: Key, where: Document) -> bool:

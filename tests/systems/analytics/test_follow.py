@@ -318,7 +318,7 @@ def test_a_log_is_followed_again_in_another_format(log: EventLog, writer: Writer
 
 def test_following_waits_for_another_import(log: EventLog, writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     writer.write(5)
-    stop, real, refused = threading.Event(), EventLog.import_file, []
+    stop, real, refused = threading.Event(), EventLog._import, []
 
     def busy_at_first(self: EventLog, *args: object, **options: object) -> object:
         if not refused:
@@ -327,6 +327,6 @@ def test_following_waits_for_another_import(log: EventLog, writer: Writer, monke
         stop.set()
         return real(self, *args, **options)
 
-    monkeypatch.setattr(EventLog, "import_file", busy_at_first)
+    monkeypatch.setattr(EventLog, "_import", busy_at_first)
     log.follow(writer.path, stop=stop, poll_seconds=0.01)
     wait_for(log, range(5))

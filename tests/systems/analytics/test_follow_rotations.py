@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
+from tests.systems.analytics.conftest import line
 from tests.systems.analytics.test_follow import Writer, rotate, wait_for, writer
 
 from squinney.analytics import EventLog
+from squinney.analytics.errors import ImportRunning
 
 __all__ = ["writer"]
 
@@ -135,6 +139,118 @@ def test_the_known_log_is_gone(
     assert str(writer.path) in message
     assert "lines at its end may be lost" in message
     assert all(f"access.log.{number}" in message for number in range(1, kept + 1))
+
+
+def test_late_lines_of_the_log_before_the_newest_known_one(log: EventLog, writer: Writer, tmp_path: Path) -> None:
+    """A server wrote them after a graceful restart, when its new log was read already; then the follower was down."""
+    writer.write()
+    follow_once(log, writer)
+    rotate(writer)
+    writer.write()
+    follow_once(log, writer)
+    late = Writer(tmp_path / "access.log.1")
+    late.written = writer.written
+    late.write()
+    writer.written = late.written
+    rotate(writer)
+    writer.write()
+    follow_once(log, writer)
+    wait_for(log, range(writer.written))
+
+
+def test_a_start_names_the_older_logs_that_are_not_imported(
+    log: EventLog, writer: Writer, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    older = Writer(tmp_path / "access.log.1")
+    older.written = 1_000_000
+    older.write()
+    for _ in range(2):
+        writer.write()
+        follow_once(log, writer)
+        rotate(writer)
+    follow_once(log, writer)
+    assert [message.rpartition(": ")[2] for message in caplog.messages] == [f"access.log.{n}" for n in (1, 2, 3)]
+    wait_for(log, range(writer.written))
+
+
+def test_a_log_that_was_imported_by_hand_meanwhile(log: EventLog, writer: Writer, tmp_path: Path) -> None:
+    """It does not mean that the ones before it were imported."""
+    writer.write()
+    follow_once(log, writer)
+    for _ in range(3):
+        rotate(writer)
+        writer.write()
+    log.import_file(tmp_path / "access.log.1")
+    log.import_file(writer.path)
+    follow_once(log, writer)
+    wait_for(log, range(writer.written))
+
+
+def test_a_log_that_is_deleted_between_two_polls_is_named(
+    log: EventLog, writer: Writer, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    writer.write()
+
+    def rotate_twice() -> None:
+        for _ in range(2):
+            rotate(writer)
+            writer.write()
+        (tmp_path / "access.log.2").unlink()
+
+    log.follow(writer.path, stop=Steps(rotate_twice))
+    wait_for(log, range(writer.written))
+    (message,) = caplog.messages
+    assert "may be lost; importing all that is here: access.log.1" in message
+
+
+def test_a_log_of_which_only_lines_that_others_share_were_read(
+    log: EventLog, writer: Writer, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """Another log that begins so does not mean that the ones before it were read."""
+    alike = "".join(line(1_000_000, path="/alike") for _ in range(20))
+    writer.path.write_text(alike)
+    writer.write()
+    follow_once(log, writer)
+    rotate(writer)
+    writer.path.write_text(alike)
+    follow_once(log, writer)
+    rotate(writer)
+    for _ in range(2):
+        writer.path.write_text(alike)
+        writer.write()
+        rotate(writer)
+    for number in (2, 3, 4):  # the second one is gone before it was read, and so are the ones before it
+        (tmp_path / f"access.log.{number}").unlink(missing_ok=True)
+    writer.write()
+    follow_once(log, writer)
+    assert "may be lost" in caplog.text
+
+
+def test_a_log_that_was_replaced_is_read_after_the_ones_before_it(
+    log: EventLog, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: a follower that died then took all logs before it for known."""
+    writer.write()
+    follow_once(log, writer)
+    rotate(writer)
+    writer.write()
+    rotate(writer)
+    writer.write()
+    real, order = EventLog._import, []
+
+    def note(self: EventLog, file: BinaryIO, **options: Any) -> object:
+        if not order:
+            order.append("refused")
+            rotate(writer)  # now the follower's log is replaced, too
+            raise ImportRunning("another process is importing it")
+        order.append(os.pread(file.fileno(), 60, 0).decode())
+        return real(self, file, **options)
+
+    monkeypatch.setattr(EventLog, "_import", note)
+    log.follow(writer.path, stop=Steps(lambda: None))
+    wait_for(log, range(writer.written))
+    starts = [number for number in order[1:] if number]
+    assert starts == sorted(starts)
 
 
 def test_all_rotated_logs_are_gone(log: EventLog, writer: Writer, caplog: pytest.LogCaptureFixture) -> None:

@@ -36,6 +36,8 @@ class Event(TypedDict, total=False):
     bytes: int
     referer: str
     user_agent: str
+    country: str
+    seconds: float
     request: str
     forget_at: datetime
 
@@ -66,6 +68,7 @@ class Import(TypedDict):
 
     `head_*`, `chain` and `tail` identify the source when its file is imported again. While every line was rejected, it
     starts over when it is imported with other formats than those it `tried`. `packed` counts the packings of its pages.
+    A source is `by_hand` until `follow` reads it.
     """
 
     _id: str
@@ -87,6 +90,7 @@ class Import(TypedDict):
     chain: NotRequired[Chain]
     tail: NotRequired[Tail | None]
     packed: NotRequired[int]
+    by_hand: NotRequired[bool]
 
 
 class Reject(TypedDict):

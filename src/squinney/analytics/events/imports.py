@@ -108,12 +108,13 @@ def import_stream(
                 site=options.site,
                 clock=clock,
                 tried=parsers.tried(options.format, options.field_map),
+                by_hand=options.by_hand,
             )
         stream = content.read_from(source["offset"])
         joined = None if options.name or raw.seekable() else JoinedLogs(db, stream, source)
-        found = chunks(cast(BinaryIO, joined) or stream, source["offset"], size=options.chunk_bytes)
+        lines = chunks(cast(BinaryIO, joined) or stream, source["offset"], size=options.chunk_bytes)
         run = _Run(db, policy, source, options, clock, after_checkpoint, report)
-        run.store_all(content, found)
+        run.store_all(content, lines)
         source, counts, rest = run.source, counts + run.counts, joined.next_log if joined else None
         rejected = rejected or (source if sources.is_rejected(source) else None)
         notes |= dict.fromkeys([*run.notes, JOINED] if rest else run.notes)
@@ -144,11 +145,26 @@ def require_events(db: Db, imported: Imported) -> None:
     )
 
 
-def is_known(db: Db, raw: BinaryIO) -> bool:
-    """Return True if this log, or its beginning, was imported before."""
+def known_source(db: Db, raw: BinaryIO, *, by_beginning: bool = False) -> Import | None:
+    """Return the source of this log, if it, or its beginning, was imported before.
+
+    `by_beginning` compares only the first lines, since finding the end of a compressed log takes long.
+    """
     content = Content(raw)
+    agrees = content.begins_like if by_beginning else content.is_continuation_of
     with operation(60, reads_only=True):
-        return any(content.is_continuation_of(one) for one in sources.find(db, content.head, None))
+        similar = sources.find(db, content.head, None)
+    return next((source for source in similar if agrees(source) and not _is_shared(source, similar)), None)
+
+
+def _is_shared(source: Import, similar: list[Import]) -> bool:
+    """Return True if another log begins with all that is known of a source: only lines that both have were read."""
+    chain = source.get("chain")
+    if not chain or source["offset"] > chain["bytes"]:
+        return False
+    others = [other["chain"]["digests"] for other in similar if other["offset"] > source["offset"] and "chain" in other]
+    # guard: a beginning that several logs share is no known log
+    return any(digests.startswith(chain["digests"]) for digests in others)
 
 
 def _refuse_binary(head: bytes) -> None:
@@ -183,10 +199,10 @@ class _Run:
     def __post_init__(self) -> None:
         self._format = self.source["format"] if self._options.format == "auto" else self._options.format
 
-    def store_all(self, content: Content, found: Iterator[Chunk]) -> None:
+    def store_all(self, content: Content, lines: Iterator[Chunk]) -> None:
         """Store every chunk, and set the source's final state."""
         try:
-            self._store_chunks(self._importable(content, found))
+            self._store_chunks(self._importable(content, lines))
         except ImportRunning:  # the other import sets the state
             raise
         except BaseException:
@@ -205,10 +221,10 @@ class _Run:
         if not self.counts.lines and self._after_checkpoint:
             self._after_checkpoint(self.source)
 
-    def _importable(self, content: Content, found: Iterator[Chunk]) -> Iterator[Chunk]:
+    def _importable(self, content: Content, lines: Iterator[Chunk]) -> Iterator[Chunk]:
         """Yield the chunks up to an unfinished line, which may grow, or until the log is truncated."""
         try:
-            for chunk in found:
+            for chunk in lines:
                 if not content.head_is_unchanged():  # this belongs to another log
                     return
                 if not (chunk.terminated or self._options.take_unterminated):
@@ -219,9 +235,9 @@ class _Run:
         except CutShort as error:
             self._damage = f"the compressed file is cut short or damaged ({error}); the readable lines are stored"
 
-    def _store_chunks(self, found: Iterator[Chunk]) -> None:
+    def _store_chunks(self, lines: Iterator[Chunk]) -> None:
         """Parse ahead in a thread, and store the chunks in the order of the file."""
-        first = next(found, None)
+        first = next(lines, None)
         if first is None:
             return
         self._choose_format(first)
@@ -231,7 +247,7 @@ class _Run:
         next_line = self.source["lines"] + 1
         continues_a_line = bool(self.source.get("unterminated"))
         with ThreadPoolExecutor(1, thread_name_prefix="import") as threads:
-            for chunk in map(self._with_header, chain([first], found)):
+            for chunk in map(self._with_header, chain([first], lines)):
                 read = partial(reader.read, continues_a_line=continues_a_line)
                 pending.append(threads.submit(read, chunk, next_line))
                 continues_a_line = False

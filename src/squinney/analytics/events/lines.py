@@ -34,6 +34,7 @@ class Options:
     field_map: Mapping[str, str] | None = None
     fields: Collection[str] | None = None
     take_unterminated: bool = False
+    by_hand: bool = True
     chunk_bytes: int = CHUNK_BYTES
 
 
@@ -86,8 +87,8 @@ class LineReader:
         site = self._options.site
         for line_number, offset, line in _lines(chunk, first_line):
             lines += 1
-            if encode and (found := encode(line)) and found[0] >= closed:
-                builder.add(found[2], found[0], offset, site=found[1] or site, end=offset + len(line) + 1)
+            if encode and (quick := encode(line)) and quick[0] >= closed:
+                builder.add(quick[2], quick[0], offset, site=quick[1] or site, end=offset + len(line) + 1)
             elif not line or line.isspace():
                 blank += 1
             else:

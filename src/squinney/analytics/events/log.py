@@ -28,7 +28,7 @@ from squinney.analytics.events.imports import Imported, Progress
 from squinney.analytics.events.lines import Options, as_text
 from squinney.analytics.events.pages import PageBuilder
 from squinney.analytics.files.chunks import MAX_LINE_LENGTH
-from squinney.analytics.files.follow import Follower
+from squinney.analytics.files.follow import LogFollower
 from squinney.analytics.policy import REFRESH_SECONDS, RecentPolicy
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid, Unavailable
@@ -133,7 +133,7 @@ class EventLog:
             except Invalid as error:
                 failures.append(Failure(index, error.message, dict(event) if isinstance(event, Mapping) else {}))
         refused = self._store(checked, durability, key)
-        failures += [Failure(positions[one.index], one.reason, one.document) for one in refused]
+        failures += [Failure(positions[failure.index], failure.reason, failure.document) for failure in refused]
         return Recorded(len(checked) - len(refused), sorted(failures, key=lambda failure: failure.index))
 
     def _store(self, events: list[Document], durability: Durability, key: str | Key | None) -> list[Failure]:
@@ -203,6 +203,35 @@ class EventLog:
         After a crash: some chunks are stored; a repeated import continues from the checkpoint.
         Raises: `Invalid`, `NotALog`, `NotUnderstood`, `UnknownFormat`, `ImportRunning`, `Unavailable`.
         """
+        return self._import(
+            path,
+            source=source,
+            site=site,
+            format=format,
+            field_map=field_map,
+            fields=fields,
+            progress=progress,
+            after_checkpoint=after_checkpoint,
+            take_unterminated=take_unterminated,
+            title=title,
+            by_hand=True,
+        )
+
+    def _import(
+        self,
+        path: str | Path | BinaryIO,
+        *,
+        by_hand: bool,
+        title: str = "",
+        source: str | None = None,
+        site: str = "",
+        format: str = "auto",
+        field_map: Mapping[str, str] | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        after_checkpoint: Callable[[Import], None] | None = None,
+        fields: Collection[str] | None = None,
+        take_unterminated: bool = False,
+    ) -> Imported:
         options = Options(
             name=None if source is None else checks.text(source, "source", min_length=1, max_length=500),
             title=title or source or _title(path),
@@ -211,6 +240,7 @@ class EventLog:
             field_map=field_map,
             fields=fields,
             take_unterminated=take_unterminated,
+            by_hand=by_hand,
         )
         if format != "auto" or field_map:
             parsers.parser_for(format, field_map)
@@ -252,7 +282,7 @@ class EventLog:
         def read(file: BinaryIO) -> Imported:
             file.seek(0)
             try:
-                return self.import_file(file, title=_title(path), **options)
+                return self._import(file, title=_title(path), by_hand=False, **options)
             except NotUnderstood as error:  # later lines may be events
                 source = error.details["source"]
                 if source not in warned:
@@ -260,15 +290,16 @@ class EventLog:
                 warned.add(source)
                 return cast(Imported, error.imported)
 
-        def is_known(file: BinaryIO) -> bool:
+        def find_source(file: BinaryIO, by_beginning: bool = False) -> Import | None:
             file.seek(0)
-            return imports.is_known(self._db, file)
+            return imports.known_source(self._db, file, by_beginning=by_beginning)
 
-        def was_followed() -> bool:
+        def was_followed(other_than: str | None) -> bool:
             with operation(60, reads_only=True):
-                return queries.IMPORTS_NAMED.find_one(self._db, name=_title(path), projection={"_id": 1}) is not None
+                named = queries.IMPORTS_NAMED.find(self._db, name=_title(path), projection={"by_hand": 1})
+                return any(source["_id"] != other_than and not source.get("by_hand") for source in named)
 
-        Follower(Path(path), read, is_known, was_followed, on_import).run(stop or threading.Event(), poll_seconds)
+        LogFollower(Path(path), read, find_source, was_followed, on_import).run(stop or threading.Event(), poll_seconds)
 
     # ---- reading ----
 
@@ -312,11 +343,11 @@ class EventLog:
         start, end = rules.checked_range(start, end)
         checks.integer(limit, "limit", minimum=1, maximum=MAX_PAGE_SIZE)
         query, wanted = _narrowest(path, host)
-        found = list(islice(readers.stream(self._db, query, start, end, **wanted), limit + 1))
-        if len(found) <= limit:
-            return Page(found)
-        last = found[-1]["time"]
-        whole = [event for event in found if event["time"] < last]
+        events = list(islice(readers.stream(self._db, query, start, end, **wanted), limit + 1))
+        if len(events) <= limit:
+            return Page(events)
+        last = events[-1]["time"]
+        whole = [event for event in events if event["time"] < last]
         if not whole:  # more events than `limit` have the same time: return all of them
             just_after = last + timedelta(milliseconds=1)
             whole = list(readers.stream(self._db, query, last, just_after, **wanted))
@@ -367,12 +398,12 @@ class EventLog:
 
         A running import without an update for three minutes is shown as interrupted.
         """
-        found = cast(Page[Import], page(self._db, queries.IMPORTS, cursor=cursor, limit=limit))
+        sources = cast(Page[Import], page(self._db, queries.IMPORTS, cursor=cursor, limit=limit))
         silent = self._clock() - timedelta(seconds=SILENT_SECONDS)
-        for source in found.items:
+        for source in sources.items:
             if source["state"] == "running" and source["updated_at"] < silent:
                 source["state"] = imports.INTERRUPTED
-        return found
+        return sources
 
     @operation(reads_only=True)
     def rejects(self, source: str, *, cursor: str | None = None, limit: int = 50) -> Page[Reject]:
@@ -381,10 +412,10 @@ class EventLog:
         Raises: `Invalid`, `UnknownSource`.
         """
         checks.identifier(source, "source")
-        found = page(self._db, queries.REJECTS, cursor=cursor, limit=limit, source=source)
-        if not found.items and self._db[IMPORTS].find_one({"_id": source}, {"_id": 1}) is None:
+        rejects = page(self._db, queries.REJECTS, cursor=cursor, limit=limit, source=source)
+        if not rejects.items and self._db[IMPORTS].find_one({"_id": source}, {"_id": 1}) is None:
             raise UnknownSource(f"nothing was imported under {source}", source=source)
-        return cast(Page[Reject], found)
+        return cast(Page[Reject], rejects)
 
 
 def _title(path: str | Path | BinaryIO) -> str:

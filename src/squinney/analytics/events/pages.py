@@ -190,9 +190,9 @@ def _pack_hour(db: Db, source: str, hour: datetime, session: ClientSession) -> i
             return 0
         counted = record.get("hits_offset", 0)
     where = queries.LOOSE_PAGES(source=source, start=hour, end=hour + timedelta(hours=1))
-    found = list(db[EVENTS].find(where, session=session).sort("from", 1).limit(PACKED_AT_ONCE))
+    small = list(db[EVENTS].find(where, session=session).sort("from", 1).limit(PACKED_AT_ONCE))
     # guard: pages whose hits are counted are not packed together with others
-    sides = [[page for page in found if (page.get("end", 0) <= counted) is side] for side in (True, False)]
+    sides = [[page for page in small if (page.get("end", 0) <= counted) is side] for side in (True, False)]
     return sum(_replace_pages(db, source, pages, session) for pages in sides if len(pages) > 1)
 
 

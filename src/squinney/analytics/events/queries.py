@@ -50,10 +50,10 @@ def _read(start: datetime, end: datetime, path: str | None = None, host: str | N
         {"$lt": ["$$event.time", end]},
         *({"$eq": [f"$$event.{name}", {"$literal": value}]} for name, value in _wanted(path, host).items()),
     ]
-    found = {"$filter": {"input": "$events", "as": "event", "cond": {"$and": conditions}}}
+    matching = {"$filter": {"input": "$events", "as": "event", "cond": {"$and": conditions}}}
     return [
         {"$match": {**_of_pages(path, host), **pages_between(start, end)}},
-        {"$project": {"site": 1, "forget_at": 1, "events": found}},
+        {"$project": {"site": 1, "forget_at": 1, "events": matching}},
     ]
 
 

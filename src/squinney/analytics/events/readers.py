@@ -40,8 +40,8 @@ def stream(db: Db, query: Pipeline, start: datetime, end: datetime, **wanted: st
             first = db[EVENTS].find(next_pages, {"_id": 0, "from": 1}, limit=size, session=session)
             times = [page["from"] for page in first.sort("from", 1)]
             until = times[-1] if len(times) == size else end
-            found = list(query.run(db, session=session, start=start, end=until, **wanted))
-        in_order = chain.from_iterable(events_of(page) for page in sorted(found, key=itemgetter("_id")))
+            pages = list(query.run(db, session=session, start=start, end=until, **wanted))
+        in_order = chain.from_iterable(events_of(page) for page in sorted(pages, key=itemgetter("_id")))
         yield from cast(list[Event], sorted(in_order, key=itemgetter("time")))
         start, size = until, min(size * 2, PAGES_AT_ONCE)
 
@@ -60,13 +60,13 @@ def count(db: Db) -> int:
 def by_day_and_path(db: Db, start: datetime, end: datetime, *, cursor: str | None, limit: int) -> Page[Document]:
     """Return the page of rows after the cursor, sorted by day and path; it reads only as many days as needed."""
     after = None if cursor is None else _row_of(cursor)
-    found: list[Document] = []
+    days: list[Document] = []
     for first, last in _spans(max(start, after[0]) if after else start, end):
         rows = queries.BY_DAY_AND_PATH.run(db, start=first, end=last, after=after, limit=limit + 1)
-        found += [{**row["_id"], "count": row["count"]} for row in rows]
-        if len(found) > limit:
+        days += [{**row["_id"], "count": row["count"]} for row in rows]
+        if len(days) > limit:
             break
-    return page_from(found, DAY_AND_PATH, limit=limit)
+    return page_from(days, DAY_AND_PATH, limit=limit)
 
 
 def _row_of(cursor: str) -> Row:

@@ -37,16 +37,25 @@ def find(db: Db, head: bytes, name: str | None) -> list[Import]:
         return [cast(Import, named)] if named else []
     lengths = [length for length in db["analytics.imports"].distinct("head_length") if 0 < length <= len(head)]
     hashes = [head_hash(head[:length]) for length in lengths]
-    found = db["analytics.imports"].find({"head_hash": {"$in": hashes}}).sort("head_length", -1)
-    return cast(list[Import], sorted(found, key=lambda source: (-source["head_length"], -source["offset"])))
+    sources = db["analytics.imports"].find({"head_hash": {"$in": hashes}}).sort("head_length", -1)
+    return cast(list[Import], sorted(sources, key=lambda source: (-source["head_length"], -source["offset"])))
 
 
 def begin(
-    db: Db, content: Content, *, name: str | None, title: str, site: str, clock: Clock, tried: str = ""
+    db: Db,
+    content: Content,
+    *,
+    name: str | None,
+    title: str,
+    site: str,
+    clock: Clock,
+    tried: str = "",
+    by_hand: bool = True,
 ) -> Import:
     """Return the source of a log's content, creating it if it is new, and extend its stored head.
 
-    A source of which every line was rejected starts over if the formats `tried` are other ones now.
+    A source that is followed from now on is not `by_hand` any more. One of which every line was rejected starts over
+    if the formats `tried` are other ones now.
 
     Atomic: one insert, or one update; starting over first deletes the rejects.
     After a crash: the source exists, and nothing of it is imported yet; some of its old rejects may be deleted.
@@ -55,7 +64,7 @@ def begin(
     """
     head, began_at = content.head, utcnow()
     similar = find(db, head, name)
-    source = next((one for one in similar if name or content.is_continuation_of(one)), None)
+    source = next((known for known in similar if name or content.is_continuation_of(known)), None)
     if source is not None:
         if source["state"] == FORGETTING:
             message = f"{source['name']} is being forgotten; finish with `squinney analytics forget {source['_id']}`"
@@ -63,11 +72,15 @@ def begin(
         if name is None and source["head_length"] < len(head) and not _grow(db, source, head):
             message = "another process is importing this source, or a log that began with the same lines; try again"
             raise ImportRunning(message)
+        if source.get("by_hand") and not by_hand:
+            db["analytics.imports"].update_one({"_id": source["_id"]}, {"$unset": {"by_hand": ""}})
         # guard: a log of which every line was rejected starts over in another format
         return _started_over(db, source, site, began_at) if source.get("tried", tried) != tried else source
     if not content.head_is_unchanged():
         raise ImportRunning("the log was truncated while it was compared with known sources; try again")
     source = _new(head, name, title, site, clock)
+    if by_hand:
+        source["by_hand"] = True
     if similar:  # the id of this head is taken by another log
         source["_id"] = source_id(head + content.chain()["digests"])
     try:
@@ -146,8 +159,8 @@ class JoinedLogs:
         self._ahead = b""  # read from the stream, but not yet returned
         self._at_first_line = source["offset"] == 0
         self._known = _known_logs(db, source["_id"])
-        every = (one for logs in self._known.values() for one in logs)
-        self._first_lines = {bytes(one["chain"]["digests"][:DIGEST_BYTES]) for one in every}
+        every = (source for logs in self._known.values() for source in logs)
+        self._first_lines = {bytes(source["chain"]["digests"][:DIGEST_BYTES]) for source in every}
         self._candidates_left = MAX_CANDIDATES
         self.next_log: BinaryIO | None = None
 
@@ -160,9 +173,9 @@ class JoinedLogs:
             end = self._ahead.rfind(b"\n") + 1 or len(self._ahead)
         elif end == 0:
             self.next_log = cast(BinaryIO, _Rest(self._ahead, self._stream))
-        found, self._ahead = self._ahead[:end], self._ahead[end:]
+        lines, self._ahead = self._ahead[:end], self._ahead[end:]
         self._at_first_line = False
-        return found
+        return lines
 
     def _start_of_known_log(self) -> int | None:
         """Return the index in `_ahead` at which another known log begins."""
@@ -179,7 +192,7 @@ class JoinedLogs:
     def _is_known_from(self, index: int) -> bool:
         self._ahead += read_head(self._stream, index + CHAIN_BYTES - len(self._ahead))
         content = Content(io.BytesIO(self._ahead[index : index + CHAIN_BYTES]))
-        return any(content.is_continuation_of(one) for one in self._known.get(head_hash(content.head), ()))
+        return any(content.is_continuation_of(source) for source in self._known.get(head_hash(content.head), ()))
 
 
 class _Rest:
@@ -193,16 +206,16 @@ class _Rest:
         return False
 
     def read(self, size: int) -> bytes:
-        found, self._ahead = self._ahead[:size] or self._stream.read(size), self._ahead[size:]
-        return found
+        portion, self._ahead = self._ahead[:size] or self._stream.read(size), self._ahead[size:]
+        return portion
 
 
 def _known_logs(db: Db, except_source: str) -> dict[str, list[Import]]:
     """Return the other known logs by the hash of their head; short heads are left out, as they may match by chance."""
     with operation(60, reads_only=True):
-        found = list(db["analytics.imports"].find({"head_length": HEAD_BYTES, "_id": {"$ne": except_source}}))
+        logs = list(db["analytics.imports"].find({"head_length": HEAD_BYTES, "_id": {"$ne": except_source}}))
     known: dict[str, list[Import]] = {}
-    for one in cast(list[Import], found):
-        if one.get("chain") and one["chain"]["digests"]:
-            known.setdefault(one["head_hash"], []).append(one)
+    for source in cast(list[Import], logs):
+        if source.get("chain") and source["chain"]["digests"]:
+            known.setdefault(source["head_hash"], []).append(source)
     return known

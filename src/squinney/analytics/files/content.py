@@ -100,18 +100,21 @@ class Content:
 
         The log may be longer than the source, or shorter.
         """
-        if (chain := source.get("chain")) and not self._begins_like(chain):
+        if not self.begins_like(source):
             return False
         tail = source.get("tail")
         if not tail:
             return True
-        found = self._bytes_at(source["offset"] - tail["length"], tail["length"])
-        return bool(len(found) < tail["length"] or _digest(found) == tail["hash"])
+        before = self._bytes_at(source["offset"] - tail["length"], tail["length"])
+        return bool(len(before) < tail["length"] or _digest(before) == tail["hash"])
 
-    def _begins_like(self, chain: Chain) -> bool:
+    def begins_like(self, source: Mapping[str, Any]) -> bool:
+        """Return True if the first lines are those of the source, as far as both have any."""
+        if not (chain := source.get("chain")):
+            return True
         digests = self.chain()["digests"]
         common = min(len(digests), len(chain["digests"]))
-        return digests[:common] == chain["digests"][:common]
+        return bool(digests[:common] == chain["digests"][:common])
 
     def chain(self) -> Chain:
         """Return the digests of the first lines."""
@@ -175,14 +178,14 @@ class _Spool(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read the kept bytes first, then the live stream."""
-        found = self._kept.read(len(buffer))
-        if not found:
+        portion = self._kept.read(len(buffer))
+        if not portion:
             # As soon as any bytes are available, because a pipe may be slow.
-            found = getattr(self._live, "read1", self._live.read)(len(buffer))
+            portion = getattr(self._live, "read1", self._live.read)(len(buffer))
             if self._keeps:
-                self._kept.write(found)
-        buffer[: len(found)] = found
-        return len(found)
+                self._kept.write(portion)
+        buffer[: len(portion)] = portion
+        return len(portion)
 
     def stop_keeping(self) -> None:
         """Copy nothing from here on."""

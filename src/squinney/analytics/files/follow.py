@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,11 +32,19 @@ class Read(Protocol):
 
 
 R = TypeVar("R", bound=Read)
-# Returns True if an open log, or its beginning, was imported before.
-IsKnown = Callable[[BinaryIO], bool]
 
 
-class Follower(Generic[R]):
+class FindSource(Protocol):
+    """Returns the record of an open log, if it, or its beginning, was imported before."""
+
+    def __call__(self, file: BinaryIO, by_beginning: bool = False) -> Any: ...
+
+
+# Returns True if a log of this name was followed before, other than the given source.
+WasFollowed = Callable[[str | None], bool]
+
+
+class LogFollower(Generic[R]):
     """Follows one path. Sources are identified by content, so after a rotation it is safe to read every file again.
 
     When the path points to a new file, the old file is still open and is read until it has not changed for a while: a
@@ -51,13 +59,13 @@ class Follower(Generic[R]):
         self,
         path: Path,
         read: Callable[[BinaryIO], R],
-        is_known: IsKnown,
-        was_followed: Callable[[], bool],
+        find_source: FindSource,
+        was_followed: WasFollowed,
         on_import: Callable[[R], None] | None = None,
     ) -> None:
         self._path = path
         self._read = read
-        self._is_known = is_known
+        self._find_source = find_source
         self._was_followed = was_followed
         self._on_import = on_import
         self._rotated = RotatedLogs(path)
@@ -77,13 +85,13 @@ class Follower(Generic[R]):
                 # A rotated log may be renamed or compressed just before it is opened.
                 except (Unavailable, ImportRunning, FileNotFoundError) as error:
                     log.warning("following %s is waiting: %s", self._path, error)
-                    for one in self._open_logs():
-                        one.seen = None
+                    for open_log in self._open_logs():
+                        open_log.seen = None
                 stop.wait(poll_seconds)
             self.poll()
         finally:
-            for one in self._open_logs():
-                one.file.close()
+            for open_log in self._open_logs():
+                open_log.file.close()
 
     def _open_logs(self) -> list[_OpenLog]:
         return [self._current, *self._replaced] if self._current else self._replaced
@@ -93,14 +101,15 @@ class Follower(Generic[R]):
         if self._current and self._is_replaced(self._current.file):
             self._replaced.append(self._current)
             self._current = None
-        self._read_replaced()
         if self._current is None:
             # It is opened before the rotated logs are read: if it is rotated meanwhile, it is still read to its end.
             self._current = self._opened()
             self._is_behind = self._is_behind or self._current is not None
         if self._is_behind:
+            # guard: logs are read in their order
             self._catch_up()
             self._is_behind = False
+        self._read_replaced()
         if self._current and self._current.has_changed():
             self._import(self._current.file)
 
@@ -129,7 +138,8 @@ class Follower(Generic[R]):
         return (now.st_dev, now.st_ino) != (opened.st_dev, opened.st_ino)
 
     def _import(self, file: BinaryIO) -> None:
-        if not self._is_known(file):  # if it was truncated, the rest of its copy is read first
+        known = self._find_source(file)
+        if not known or known.get("by_hand"):  # if it was truncated, the rest of its copy is read first
             self._catch_up()
         imported = self._read(file)
         source = imported.source["_id"] if imported.source else None
@@ -143,8 +153,7 @@ class Follower(Generic[R]):
         while True:
             with suppress(FileNotFoundError):  # one was renamed or compressed just before it was opened
                 missed, is_connected = self._missed()
-                # guard: a log that was rotated before its first line was read is imported
-                if is_connected or self._has_caught_up or self._must_read(missed):
+                if is_connected or self._must_read(missed):
                     for rotated in reversed(missed):
                         self._read_rotated(rotated)
                 self._done.update(rotated.state for rotated in missed)
@@ -156,42 +165,79 @@ class Follower(Generic[R]):
         missed: list[RotatedLog] = []
         is_connected = False
         for is_dated in (False, True):
-            for rotated in self._rotated.newest_first(is_dated=is_dated):
-                # guard: logs from before the first call are not imported
-                if rotated.state in self._done:
-                    is_connected = True
-                    break
-                missed.append(rotated)
-                if self._is_known_rotated(rotated):
-                    is_connected = True
-                    break
+            logs, reach_back = self._back_to_known(self._rotated.newest_first(is_dated=is_dated))
+            missed += logs
+            is_connected = is_connected or reach_back
         return missed, is_connected
 
+    def _back_to_known(self, logs: Iterator[RotatedLog]) -> tuple[list[RotatedLog], bool]:
+        """Return the logs back to the newest one that was followed, or else imported by hand; and if there is one."""
+        missed: list[RotatedLog] = []
+        by_hand = 0
+        for rotated in logs:
+            # guard: logs from before the first call are not imported
+            if rotated.state in self._done:
+                return missed, True
+            missed.append(rotated)
+            source = self._source_of(rotated)
+            # guard: a log imported by hand does not hide the ones before it
+            if source and not source.get("by_hand"):
+                return missed + ([] if self._has_caught_up else self._older(logs)), True
+            by_hand = by_hand or (len(missed) if source else 0)
+        if by_hand and not self._was_followed(None):
+            return missed[:by_hand], True
+        return missed, False
+
+    def _older(self, logs: Iterator[RotatedLog]) -> list[RotatedLog]:
+        """Look at the start for lines in logs that are older than the newest known one; name the unknown ones.
+
+        The next one may have been written to when the newest one had begun already.
+        """
+        known: list[RotatedLog] = []
+        unknown: list[RotatedLog] = []
+        for rotated in logs:
+            (known if self._source_of(rotated, by_beginning=bool(known)) else unknown).append(rotated)
+        # guard: a log between known ones is named
+        if unknown:
+            self._name_as_not_imported(unknown)
+        # guard: late lines of the log before the newest known one are imported
+        return known[:1]
+
     def _must_read(self, missed: list[RotatedLog]) -> bool:
-        """Decide at the start, when no rotated log is known, whether they were written after the last call."""
-        if self._current and self._is_known(self._current.file):
-            return False
-        names = ", ".join(rotated.path.name for rotated in missed)
-        # guard: if the known log is gone, all logs are imported
-        if self._was_followed():
-            log.warning(
-                "following %s: no log imported as %s before is here any more, so lines at its end may be lost;"
-                " importing all that is here: %s",
-                self._path,
-                self._path.name,
-                names or self._path.name,
-            )
+        """Decide whether to read logs that do not reach back to a known one."""
+        # guard: a log that was rotated before its first line was read is imported
+        if self._has_caught_up:
+            # guard: logs that were deleted before they were seen are named
+            if missed:
+                self._warn_of_loss(missed)
             return True
-        if names:
-            log.warning("following %s from now on: older logs are not imported: %s", self._path, names)
+        source = self._find_source(self._current.file) if self._current else None
+        # guard: if the known log is gone, all logs are imported
+        if (missed or not source) and self._was_followed(source and source["_id"]):
+            self._warn_of_loss(missed)
+            return True
+        self._name_as_not_imported(missed)
         return False
 
-    def _is_known_rotated(self, rotated: RotatedLog) -> bool:
+    def _warn_of_loss(self, missed: list[RotatedLog]) -> None:
+        log.warning(
+            "following %s: no log imported as %s before is here any more, so lines at its end may be lost;"
+            " importing all that is here: %s",
+            self._path,
+            self._path.name,
+            _names(missed) or self._path.name,
+        )
+
+    def _name_as_not_imported(self, rotated: list[RotatedLog]) -> None:
+        if rotated:
+            log.warning("following %s from now on: older logs are not imported: %s", self._path, _names(rotated))
+
+    def _source_of(self, rotated: RotatedLog, *, by_beginning: bool = False) -> Any:
         try:
             with rotated.open() as file:
-                return self._is_known(file)
+                return self._find_source(file, by_beginning)
         except Invalid:  # reading it gives the warning
-            return False
+            return None
 
     def _read_rotated(self, rotated: RotatedLog) -> None:
         try:
@@ -203,6 +249,10 @@ class Follower(Generic[R]):
     def _notify(self, imported: R) -> None:
         if self._on_import and imported.lines:
             self._on_import(imported)
+
+
+def _names(logs: list[RotatedLog]) -> str:
+    return ", ".join(rotated.path.name for rotated in logs)
 
 
 @dataclass

@@ -59,11 +59,11 @@ class RotatedLogs:
         """
         last: Age | None = None
         while True:
-            found = [(age, path) for age, path in self._listed(is_dated) if last is None or age < last]
-            if not found:
+            older = [(age, path) for age, path in self._listed(is_dated) if last is None or age < last]
+            if not older:
                 return
             # While a log is being compressed it is there twice, and whole only under the shorter name.
-            last, path = max(found, key=lambda one: (one[0], -len(one[1].name)))
+            last, path = max(older, key=lambda log: (log[0], -len(log[1].name)))
             yield RotatedLog(path, state_of(path.stat()))
 
     def _listed(self, is_dated: bool) -> Iterator[tuple[Age, Path]]:

@@ -91,8 +91,8 @@ class Hits:
     def _preallocate_sometimes(self, hit: Hit) -> None:
         """Preallocate about twice a day, estimating the page's rate by its total of the day before."""
         yesterday = hit.at.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
-        found = self._db[DAILY_HITS].find_one(filter_for(yesterday, hit.site, hit.page), {"total": 1})
-        rate = max(1, found["total"]) if found else 1
+        day = self._db[DAILY_HITS].find_one(filter_for(yesterday, hit.site, hit.page), {"total": 1})
+        rate = max(1, day["total"]) if day else 1
         if self._rng.random() < PREALLOCATIONS_A_DAY * hit.views / rate:
             self.preallocate(hit.site, hit.page, hit.at + timedelta(days=1))
 
@@ -167,8 +167,8 @@ class Hits:
         if frame.grain == "day":
             query, start = queries.MONTHS_OF_SITE if page is None else queries.MONTHS_OF_PAGE, start.replace(day=1)
         projection = {"_id": 0, "metadata.date": 1, series.FIELDS[frame.grain]: 1}
-        found = query.find(self._db, site=site, start=start, end=frame.end, projection=projection, **of_page)
-        return series.counts_in(found, frame.grain)
+        documents = query.find(self._db, site=site, start=start, end=frame.end, projection=projection, **of_page)
+        return series.counts_in(documents, frame.grain)
 
     @operation(30, reads_only=True)
     def top_pages(self, site: str, start: datetime, end: datetime, limit: int = 10) -> list[Document]:
@@ -179,8 +179,8 @@ class Hits:
         _check_names(site, "")
         checks.integer(limit, "limit", minimum=1, maximum=MAX_PAGES)
         bounds = _whole_hours(start, end)
-        found = queries.TOP_PAGES.run(self._db, site=site, limit=limit, **bounds)
-        return [{"page": row["_id"], "hits": row["hits"]} for row in found]
+        pages = queries.TOP_PAGES.run(self._db, site=site, limit=limit, **bounds)
+        return [{"page": row["_id"], "hits": row["hits"]} for row in pages]
 
     @operation(30, reads_only=True)
     def site_total(self, site: str, start: datetime, end: datetime) -> int:
@@ -189,8 +189,8 @@ class Hits:
         Raises: `Invalid`.
         """
         _check_names(site, "")
-        found = queries.SITE_TOTAL.run(self._db, site=site, **_whole_hours(start, end))
-        return sum(row["hits"] for row in found)
+        rows = queries.SITE_TOTAL.run(self._db, site=site, **_whole_hours(start, end))
+        return sum(row["hits"] for row in rows)
 
     @operation(reads_only=True)
     def sites(self) -> list[str]:

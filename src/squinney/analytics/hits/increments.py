@@ -184,4 +184,4 @@ def is_duplicate(error: OperationFailure) -> bool:
 
 def _codes(error: OperationFailure) -> set[Any]:
     details: Any = error.details or {}
-    return {error.code, *(one.get("code") for one in details.get("writeErrors", []))}
+    return {error.code, *(failure.get("code") for failure in details.get("writeErrors", []))}

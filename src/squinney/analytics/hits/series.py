@@ -55,10 +55,10 @@ class Frame:
     def filled(self, counts: Iterable[tuple[datetime, int]]) -> list[Point]:
         """Return a point for each unit, with zero hits where nothing is counted."""
         if self._is_stored_unit:
-            found: Counter[datetime] = Counter()
+            hits: Counter[datetime] = Counter()
             for at, count in counts:
-                found[at] += count
-            return [Point(at, found[at]) for at in self.starts]
+                hits[at] += count
+            return [Point(at, hits[at]) for at in self.starts]
         totals = [0] * len(self.starts)
         for at, count in counts:
             index = bisect_right(self.starts, at) - 1

@@ -51,7 +51,7 @@ def encoder(fields: Fields = None, *, vhost: bool = False) -> Encode:
     """
     text, number = partial(_text, fields), partial(_number, fields)
     minutes = _Cache(_minute)
-    visitor = text(b"host", absent=[one.encode() for one in ABSENT_VISITORS]), text(b"user", absent=(b"-",))
+    visitor = text(b"host", absent=[word.encode() for word in ABSENT_VISITORS]), text(b"user", absent=(b"-",))
     if vhost:
         visitors = _Cache(_with_site(*visitor))
     else:
@@ -97,10 +97,10 @@ class _Cache(dict[bytes, V]):
 
 
 def _groups(pattern: re.Pattern[bytes], piece: bytes) -> tuple[Any, ...]:
-    found = pattern.fullmatch(piece)
-    if found is None:
+    match = pattern.fullmatch(piece)
+    if match is None:
         raise Malformed("the line needs the general parser")
-    return found.groups()
+    return match.groups()
 
 
 def _minute(piece: bytes) -> int:

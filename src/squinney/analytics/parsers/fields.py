@@ -55,7 +55,18 @@ ALIASES: dict[str, tuple[str, ...]] = {
     ),
     "referer": ("referer", "http_referer", "request_Referer", "referrer", "http.request.referrer"),
     "user_agent": ("user_agent", "http_user_agent", "request_User-Agent", "agent", "user_agent.original"),
+    "seconds": ("request_time", "Duration", "event.duration"),
+    "country": (
+        "http_cf_ipcountry",
+        "geoip_country_code",
+        "geoip2_data_country_code",
+        "request_CF-IPCountry",
+        "country_code",
+        "client.geo.country_iso_code",
+        "source.geo.country_iso_code",
+    ),
 }
+NANOSECONDS = {"Duration", "event.duration"}  # as Traefik and Elastic count them; nginx counts seconds
 # Some servers write the visitor here, and others something else: only an address is taken, `host` last of all.
 AMBIGUOUS = {"client", "remote_host", "host"}
 FIELDS = tuple(ALIASES)
@@ -84,16 +95,18 @@ class FieldMap:
         names = {name: self._name_in(entry, name) for name in FIELDS}
         if names["site"] == names["host"]:
             names["site"] = None
-        found = {name: value_of(entry, log_name) for name, log_name in names.items() if log_name is not None}
-        if "time" not in found:
+        values = {name: value_of(entry, log_name) for name, log_name in names.items() if log_name is not None}
+        if "time" not in values:
             tried = ", ".join(self._names["time"])
             raise Malformed(f"it has no time (looked for {tried}); name its field with a field map")
-        at = as_time(found["time"])
+        at = as_time(values["time"])
         # guard: a JSON line without a request is rejected
-        self._require_request(entry, found)
-        if "protocol" in found:
-            found["protocol"] = _protocol(found["protocol"])
-        return event_of(at, _without_url(found))
+        self._require_request(entry, values)
+        if names["seconds"] in NANOSECONDS and "seconds" not in self._given:
+            values["took_nanoseconds"] = values.pop("seconds")
+        if "protocol" in values:
+            values["protocol"] = _protocol(values["protocol"])
+        return event_of(at, _without_url(values))
 
     def _name_in(self, entry: Document, name: str) -> str | None:
         """Return the first name that the line has; an object is not a value, but may contain one."""
@@ -107,17 +120,17 @@ class FieldMap:
             return alias
         return None
 
-    def _require_request(self, entry: Document, found: Document) -> None:
+    def _require_request(self, entry: Document, values: Document) -> None:
         """Refuse other lines of a server or program, which may have a path: that of a file, for example."""
-        if self._given.keys() & {"path", "request"} & found.keys():
+        if self._given.keys() & {"path", "request"} & values.keys():
             return
-        if "path" in found and found.keys() & {"method", "status"}:
+        if "path" in values and values.keys() & {"method", "status"}:
             return
-        if " HTTP/" in str(found.get("request")):
+        if " HTTP/" in str(values.get("request")):
             return
         # A client that sends nothing is logged with an empty request and a status.
         names = (*self._names["path"], *self._names["request"])
-        if "status" in found and any(isinstance(value_of(entry, name), str) for name in names):
+        if "status" in values and any(isinstance(value_of(entry, name), str) for name in names):
             return
         raise Malformed("it has no request: neither a path with a method or status nor a request line")
 
@@ -152,13 +165,13 @@ def _protocol(value: Any) -> Any:
     return f"HTTP/{number}" if isinstance(number, str) and _VERSION.fullmatch(number) else value
 
 
-def _without_url(found: Document) -> Document:
+def _without_url(values: Document) -> Document:
     """Split a whole URL into the site and the path."""
-    match = _URL.fullmatch(found["path"]) if isinstance(found.get("path"), str) else None
+    match = _URL.fullmatch(values["path"]) if isinstance(values.get("path"), str) else None
     if match is None:
-        return found
+        return values
     site, rest = match.groups()
-    return {"site": site, **found, "path": rest if rest.startswith("/") else f"/{rest}"}
+    return {"site": site, **values, "path": rest if rest.startswith("/") else f"/{rest}"}
 
 
 def as_time(value: Any) -> datetime:
@@ -187,7 +200,7 @@ def parse_caddy(line: str) -> Document:
     if not isinstance(request, dict) or not request.get("uri") or "ts" not in entry:
         raise Malformed("not Caddy's format: it has no request with a uri or no ts")
     address = request.get("remote_addr")
-    found = {
+    values = {
         "host": request.get("remote_ip") or (address.rpartition(":")[0] if isinstance(address, str) else address),
         "site": request.get("host"),
         "user": entry.get("user_id"),
@@ -198,8 +211,10 @@ def parse_caddy(line: str) -> Document:
         "bytes": entry.get("size"),
         "referer": _header(request, "Referer"),
         "user_agent": _header(request, "User-Agent"),
+        "seconds": entry.get("duration"),
+        "country": _header(request, "Cf-Ipcountry"),
     }
-    return event_of(as_time(entry["ts"]), {name: value for name, value in found.items() if value not in (None, "")})
+    return event_of(as_time(entry["ts"]), {name: value for name, value in values.items() if value not in (None, "")})
 
 
 def _header(request: Document, name: str) -> Any:

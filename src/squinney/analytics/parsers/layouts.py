@@ -19,9 +19,24 @@ _VARIABLES = {
     "user": ("remote_user", "%u"),
     "clf": ("time_local", "%t"),
     "iso": ("time_iso8601",),
-    "seconds": ("msec", "%{sec}t"),
-    "milliseconds": ("%{msec}t",),
-    "microseconds": ("%{usec}t",),
+    "since_1970": ("msec", "%{sec}t"),
+    "milliseconds_since_1970": ("%{msec}t",),
+    "microseconds_since_1970": ("%{usec}t",),
+    "seconds": ("request_time", "%T", "%{s}T"),
+    "seconds_in": ("request_processing_time",),
+    "seconds_within": ("target_processing_time",),
+    "seconds_out": ("response_processing_time",),
+    "took_milliseconds": ("total_milliseconds", "%{ms}T"),
+    "took_microseconds": ("%D", "%{us}T"),
+    "country": (
+        "http_cf_ipcountry",
+        "http_cloudfront_viewer_country",
+        "geoip_country_code",
+        "geoip2_data_country_code",
+        "%{cf-ipcountry}i",
+        "%{cloudfront-viewer-country}i",
+        "%{geoip_country_code}e",
+    ),
     "request": ("request", "%r"),
     "method": ("request_method", "%m"),
     "path": ("request_uri", "uri", "document_uri", "%U"),
@@ -49,9 +64,9 @@ _PATTERNS = {"status": r"\d{3}|-", "bytes": r"\d+|-", "user": r'\S+?|[^"\[\]]+?'
 _TIMES: dict[str, Callable[[str], datetime]] = {
     "clf": clf_time,
     "iso": as_time,
-    "seconds": lambda text: _since_1970(text, 1),
-    "milliseconds": lambda text: _since_1970(text, 1_000),
-    "microseconds": lambda text: _since_1970(text, 1_000_000),
+    "since_1970": lambda text: _since_1970(text, 1),
+    "milliseconds_since_1970": lambda text: _since_1970(text, 1_000),
+    "microseconds_since_1970": lambda text: _since_1970(text, 1_000_000),
 }
 
 
@@ -74,22 +89,22 @@ class Layout:
         match = self._line.fullmatch(line)
         if match is None:
             raise Malformed(f"not the {self._name} format{self._why_not(line)}")
-        found = {
+        values = {
             name: value for name, value in zip(self._fields, match.groups(), strict=True) if value not in ("-", "")
         }
-        kind = next((name for name in self._times if name in found), None)
+        kind = next((name for name in self._times if name in values), None)
         if kind is None:
             raise Malformed("it has no time")
         # guard: a user name contains no empty field
-        if "-" in found.get("user", "").split(" "):  # a user name may contain spaces, but not an empty field
+        if "-" in values.get("user", "").split(" "):  # a user name may contain spaces, but not an empty field
             raise Malformed("it has too many fields before its time: two lines in one, or a leading virtual host?")
-        if "site" in found and self._name.startswith("vhost_"):
-            found["site"] = vhost_of(found["site"])
-        if "query" in found:
-            found["query"] = found["query"].removeprefix("?")
-        if "request" in found:  # it contains more than the path, unless it consists of dashes
-            found.pop("path" if found["request"].strip(" -") else "request", None)
-        return event_of(_TIMES[kind](found[kind]), found, absolute=self._absolute)
+        if "site" in values and self._name.startswith("vhost_"):
+            values["site"] = vhost_of(values["site"])
+        if "query" in values:
+            values["query"] = values["query"].removeprefix("?")
+        if "request" in values:  # it contains more than the path, unless it consists of dashes
+            values.pop("path" if values["request"].strip(" -") else "request", None)
+        return event_of(_TIMES[kind](values[kind]), values, absolute=self._absolute)
 
     def _why_not(self, line: str) -> str:
         if not self._start.match(line):
@@ -153,7 +168,7 @@ def _apache_name(match: re.Match[str]) -> str:
     argument, letter = match[1], match[2]
     if letter == "%":
         raise Invalid("format must not contain %%, which is not supported", field="format")
-    known = f"%{{{argument.lower()}}}{letter}" if argument is not None and letter in "it" else f"%{letter}"
+    known = f"%{{{argument.lower()}}}{letter}" if argument is not None and letter in "iteT" else f"%{letter}"
     if letter == "t" and known not in _NAMES:
         message = f"format: the time %{{{argument}}}t is not supported; use %t, %{{sec}}t or %{{msec}}t"
         raise Invalid(message, field="format")
@@ -171,12 +186,13 @@ _COMMON = '%h %l %u %t "%r" %>s %b'
 _COMBINED = f'{_COMMON} "%{{Referer}}i" "%{{User-Agent}}i"'
 # Fields that only newer logs have are matched by `TRAILING`.
 _ELB = (
-    "$time_iso8601 $elb $remote_addr:$client_port $target $t1 $t2 $t3 $status $target_status $received"
+    "$time_iso8601 $elb $remote_addr:$client_port $target $request_processing_time"
+    " $target_processing_time $response_processing_time $status $target_status $received"
     ' $body_bytes_sent "$request"'
 )
 _S3 = (
     "$owner $server_name [$time_local] $remote_addr $remote_user $request_id $operation $key"
-    ' "$request" $status $error $body_bytes_sent $size $total $turn "$http_referer" "$http_user_agent"'
+    ' "$request" $status $error $body_bytes_sent $size $total_milliseconds $turn "$http_referer" "$http_user_agent"'
 )
 # guard, 3 lines: a line may begin with its virtual host
 LAYOUTS = {

@@ -22,6 +22,16 @@ MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if nam
 _CLF_TIME = re.compile(r"(\d\d)/([A-Z][a-z]{2})/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)")
 _REQUEST = re.compile(r"([A-Za-z][A-Za-z_-]{0,30}) (\S+(?:\s.*?)??)(?: (HTTP/\d(?:\.\d)?))?")
 MAX_COUNT = 2**63 - 1
+MAX_SECONDS = 86_400 * 7
+# The names of a request's time, by how many of the unit are a second.
+DURATIONS = {
+    1: ("seconds", "seconds_in", "seconds_within", "seconds_out"),
+    1_000: ("took_milliseconds",),
+    1_000_000: ("took_microseconds",),
+    1_000_000_000: ("took_nanoseconds",),
+}
+_DECIMAL = re.compile(r"\d{1,15}(\.\d{1,12})?")
+_COUNTRY = re.compile(r"[A-Za-z][A-Za-z0-9]")
 ABSENT_VISITORS = ("", "-", "unknown")  # proxies write `unknown` for a visitor whose address they keep to themselves
 
 
@@ -98,39 +108,69 @@ def as_text(value: Any, field: str) -> str:
     raise Malformed(f"{field} is not text")
 
 
+def _seconds_in(values: Mapping[str, Any]) -> float | None:
+    """Return how long the request took; a load balancer logs three parts of it, or -1 where it got no answer."""
+    for unit, names in DURATIONS.items():
+        if given := [values[name] for name in names if name in values]:
+            parts = [as_seconds(value, unit) for value in given]
+            return None if None in parts else round(sum(part for part in parts if part is not None), 6)
+    return None
+
+
+def as_seconds(value: Any, unit: float) -> float | None:
+    """Return a span in seconds; None if it is no number or not known."""
+    if isinstance(value, str) and _DECIMAL.fullmatch(value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # guard: a time that a request cannot have taken is left out
+    return value / unit if 0 <= value / unit <= MAX_SECONDS else None
+
+
+def as_country(value: Any) -> str:
+    """Return the code of a country in capitals; empty if it is not one, or unknown (`XX`, as Cloudflare writes it)."""
+    # guard: only the code of a country is stored as one
+    code = value.upper() if isinstance(value, str) and _COUNTRY.fullmatch(value) else ""
+    return "" if code == "XX" else code
+
+
 def first_address(text: str) -> str:
     """Return the visitor of `203.0.113.7, 10.0.0.1`, where each proxy has appended the address that it saw."""
     return text.partition(",")[0].strip()
 
 
-def event_of(at: datetime, found: Mapping[str, Any], *, absolute: bool = False) -> Document:
+def event_of(at: datetime, values: Mapping[str, Any], *, absolute: bool = False) -> Document:
     """Build an event from a line's values by our field names.
 
     A `path` may include its query. Without a `path`, method, path and query are taken from the `request` line.
     """
     event: Document = {"time": at}
-    if "site" in found:
-        event["site"] = site_of(as_text(found["site"], "site"))
+    if "site" in values:
+        event["site"] = site_of(as_text(values["site"], "site"))
     # guard: the visitor is the first of the forwarded addresses
-    if "host" in found and (host := first_address(as_text(found["host"], "host"))) not in ABSENT_VISITORS:
+    if "host" in values and (host := first_address(as_text(values["host"], "host"))) not in ABSENT_VISITORS:
         event["host"] = host
     for name in ("user", "method"):
-        if name in found:
-            event[name] = as_text(found[name], name)
-    if "path" in found:
-        put_target(event, as_text(found["path"], "path"))
-    elif "request" in found:
-        put_request(event, as_text(found["request"], "request"), absolute=absolute)
-    if "query" in found:
-        event["query"] = as_text(found["query"], "query")
-    if "protocol" in found:
-        event.setdefault("protocol", as_text(found["protocol"], "protocol"))
+        if name in values:
+            event[name] = as_text(values[name], name)
+    if "path" in values:
+        put_target(event, as_text(values["path"], "path"))
+    elif "request" in values:
+        put_request(event, as_text(values["request"], "request"), absolute=absolute)
+    if "query" in values:
+        event["query"] = as_text(values["query"], "query")
+    if "protocol" in values:
+        event.setdefault("protocol", as_text(values["protocol"], "protocol"))
     for name in ("status", "bytes"):
-        if name in found:
-            event[name] = as_count(found[name], name)
+        if name in values:
+            event[name] = as_count(values[name], name)
     for name in ("referer", "user_agent"):
-        if name in found:
-            event[name] = as_text(found[name], name)
+        if name in values:
+            event[name] = as_text(values[name], name)
+    if (seconds := _seconds_in(values)) is not None:
+        event["seconds"] = seconds
+    if country := as_country(values.get("country")):
+        event["country"] = country
     return event
 
 
@@ -145,8 +185,8 @@ def put_request(event: Document, request: str, *, absolute: bool = False) -> Non
         return
     method, target, protocol = match.groups()
     event["method"] = method
-    scheme, found, rest = target.partition("://")
-    if absolute and found and scheme in ("http", "https", "ws", "wss"):
+    scheme, separator, rest = target.partition("://")
+    if absolute and separator and scheme in ("http", "https", "ws", "wss"):
         site, slash, path = rest.partition("/")
         # guard: the site of a load balancer's line is taken from its request
         event.setdefault("site", site_of(site))

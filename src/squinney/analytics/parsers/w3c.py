@@ -25,6 +25,8 @@ _W3C_NAMES = {
     "query": ("cs-uri-query",),
     "status": ("sc-status",),
     "bytes": ("sc-bytes",),
+    "seconds": ("time-taken",),
+    "country": ("c-country", "cs(cf-ipcountry)", "cs(cloudfront-viewer-country)"),
 }
 
 
@@ -65,9 +67,9 @@ class W3C:
         values = line.split("\t") if tabs else line.split()
         if len(values) != len(self._fields):
             raise Malformed(f"it has {len(values)} fields, but its {FIELDS} line has {len(self._fields)}")
-        found = {name: value for name, value in zip(self._fields, values, strict=True) if value not in ("-", "")}
+        present = {name: value for name, value in zip(self._fields, values, strict=True) if value not in ("-", "")}
         # guard: the date of a W3C log may be only in its header
-        return _event({"date": self._day, **found}, tabs)
+        return _event({"date": self._day, **present}, tabs)
 
 
 def _day(line: str) -> str:
@@ -79,14 +81,16 @@ def _day(line: str) -> str:
     return f"{year}-{month}-{day}" if year else f"{own_year}-{MONTHS.get(name, 0):02}-{int(own_day):02}"
 
 
-def _event(found: dict[str, str], tabs: bool) -> Document:
-    if not found["date"] or "time" not in found:
+def _event(present: dict[str, str], tabs: bool) -> Document:
+    if not present["date"] or "time" not in present:
         raise Malformed("it has no date or no time")
     values = {}
     for name, w3c_names in _W3C_NAMES.items():
-        if value := next((found[w3c_name] for w3c_name in w3c_names if w3c_name in found), None):
+        if value := next((present[w3c_name] for w3c_name in w3c_names if w3c_name in present), None):
             values[name] = value
+    if "seconds" in values and "." not in values["seconds"]:  # CloudFront writes seconds, IIS milliseconds
+        values["took_milliseconds"] = values.pop("seconds")
     for name in values.keys() & {"referer", "user_agent"}:  # CloudFront writes a space as %20, IIS as +
         # guard: IIS writes a space as a plus
         values[name] = unquote(values[name]) if tabs else values[name].replace("+", " ")
-    return event_of(as_time(f"{found['date']}T{found['time']}+00:00"), values)
+    return event_of(as_time(f"{present['date']}T{present['time']}+00:00"), values)

@@ -67,7 +67,7 @@ class ReportDays:
         """
         with self._db.client.start_session(causal_consistency=True) as session:
             state, began = self._begin(session)
-            stale = {one["_id"]: one for one in queries.STALE_SITES.find(self._db, session=session)}
+            stale = {settings["_id"]: settings for settings in queries.STALE_SITES.find(self._db, session=session)}
             arrived = arrived_since(state.get("watermark"), self._overlap_seconds)
             wanted = self._days_of(queries.hours_with_events(self._db, arrived, session), session)
             for site in stale:
@@ -91,7 +91,7 @@ class ReportDays:
         """
         with self._db.client.start_session(causal_consistency=True) as session:
             state, _ = self._begin(session)
-            names = [one["_id"] for one in queries.SITES_BY_NAME.find(self._db)] if site is None else [site]
+            names = [settings["_id"] for settings in queries.SITES_BY_NAME.find(self._db)] if site is None else [site]
             wanted = {name: self._all_days(name, session, start or EARLIEST, end or LATEST) for name in names}
             return self._compute(wanted, state["run"])
 
@@ -106,16 +106,16 @@ class ReportDays:
 
     def _settings(self, site: str, session: ClientSession) -> SiteSettings:
         """Return the settings of a site, which has some from its first event on."""
-        found: Any = self._db[SITES].find_one({"_id": site}, session=session) or self._db[SITES].find_one_and_update(
+        settings: Any = self._db[SITES].find_one({"_id": site}, session=session) or self._db[SITES].find_one_and_update(
             {"_id": site}, {"$setOnInsert": DEFAULTS}, upsert=True, return_document=True, session=session
         )
-        return found  # type: ignore[no-any-return]
+        return settings  # type: ignore[no-any-return]
 
     def _days_of(self, hours: dict[str, set[datetime]], session: ClientSession) -> Wanted:
         wanted: Wanted = {}
-        for site, found in hours.items():
+        for site, times in hours.items():
             tz = zone(self._settings(site, session)["time_zone"])
-            wanted[site] = set().union(*(days_within(hour, hour + queries.HOUR, tz) for hour in found))
+            wanted[site] = set().union(*(days_within(hour, hour + queries.HOUR, tz) for hour in times))
         return wanted
 
     def _all_days(
@@ -129,7 +129,7 @@ class ReportDays:
         stored = queries.DAYS_OF_SITE.find(
             self._db, site=site, zone=name, first=first, last=last, projection={"_id": 1}, session=session
         )
-        return {date.fromisoformat(one["_id"]["day"]) for one in stored}.union(*self._days_of(hours, session).values())
+        return {date.fromisoformat(day["_id"]["day"]) for day in stored}.union(*self._days_of(hours, session).values())
 
     def _compute(self, wanted: Wanted, run: int) -> Computed:
         done = Computed()

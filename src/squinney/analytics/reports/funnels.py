@@ -33,11 +33,11 @@ class Funnel:
     visitors: int = 0
     steps: list[Step] = field(default_factory=list)
 
-    def add(self, found: Requests, filters: Filters) -> None:
+    def add(self, requests: Requests, filters: Filters) -> None:
         """Add the visits of a day that meet the filters."""
-        chosen = visits_of(found, filters)
-        reached = _reached(found, [step.page for step in self.steps])
-        visitors = found.visits["visitor"]
+        chosen = visits_of(requests, filters)
+        reached = _reached(requests, [step.page for step in self.steps])
+        visitors = requests.visits["visitor"]
         self.visits += sum(chosen)
         self.visitors += len(set(compress(visitors, chosen)))
         for number, step in enumerate(self.steps):
@@ -56,12 +56,12 @@ def checked_steps(steps: Sequence[str]) -> list[str]:
     return [checks.text(step, "step", min_length=1, max_length=MAX_STEP_LENGTH) for step in steps]
 
 
-def _reached(found: Requests, steps: Sequence[str]) -> list[int]:
+def _reached(requests: Requests, steps: Sequence[str]) -> list[int]:
     """Return for each visit how many steps its page views have come to, in their order."""
-    pages = [_numbers(found.names, step) for step in steps]
-    reached = [0] * len(found.visits["visitor"])
-    requests = found.requests
-    for visit, page in compress(zip(requests["visit"], requests["page"], strict=True), requests["view"]):
+    pages = [_numbers(requests.names, step) for step in steps]
+    reached = [0] * len(requests.visits["visitor"])
+    columns = requests.requests
+    for visit, page in compress(zip(columns["visit"], columns["page"], strict=True), columns["view"]):
         step = reached[visit]
         if step < len(pages) and page in pages[step]:
             reached[visit] += 1

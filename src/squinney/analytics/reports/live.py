@@ -27,8 +27,8 @@ class Now:
 
 def now_of(events: Sequence[Document], start: datetime) -> Now:
     """Return who is on a site, from the events of the last minutes."""
-    found = RequestsOfDay(start, frozenset()).add(events)
-    people = visits_of(found, Filters())
-    pages = Counter(found.names[page] for page in compress(found.visits["exit"], people))
+    requests = RequestsOfDay(start, frozenset()).add(events)
+    people = visits_of(requests, Filters())
+    pages = Counter(requests.names[page] for page in compress(requests.visits["exit"], people))
     ranked = sorted(pages.items(), key=lambda page: (-page[1], page[0]))
-    return Now(len(set(compress(found.visits["visitor"], people))), ranked[:MAX_PAGES])
+    return Now(len(set(compress(requests.visits["visitor"], people))), ranked[:MAX_PAGES])

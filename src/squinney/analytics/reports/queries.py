@@ -94,16 +94,16 @@ def events_between(db: Db, site: str, start: datetime, end: datetime) -> list[Do
     """Return the events of a site from `start` (included) to `end` (excluded), in the order of the log."""
     with db.client.start_session(snapshot=True) as session:
         pages = EVENTS_OF_SITE.find(db, site=site, start=start, end=end, projection=_READ, session=session)
-        found = [(page["_id"], event) for page in pages for event in events_of(page) if start <= event["time"] < end]
-    return [event for _, event in sorted(found, key=lambda one: (one[1]["time"], one[0]))]
+        events = [(page["_id"], event) for page in pages for event in events_of(page) if start <= event["time"] < end]
+    return [event for _, event in sorted(events, key=lambda paged: (paged[1]["time"], paged[0]))]
 
 
 def hours_with_events(db: Db, match: Document, session: ClientSession | None = None) -> dict[str, set[datetime]]:
     """Return the hours of UTC, by site, of the pages that match the filter."""
-    found: dict[str, set[datetime]] = defaultdict(set)
+    hours: dict[str, set[datetime]] = defaultdict(set)
     for row in db["analytics.events"].aggregate(HOURS_OF_EVENTS(match=match), session=session, allowDiskUse=True):
-        found[row["_id"]["site"]].add(row["_id"]["hour"])
-    return found
+        hours[row["_id"]["site"]].add(row["_id"]["hour"])
+    return hours
 
 
 def all_kept_since(db: Db, now: datetime) -> datetime:

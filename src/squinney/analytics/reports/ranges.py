@@ -48,10 +48,10 @@ class Days:
         # The range before must also be within these years.
         if not EARLIEST.date() + MAX_DAYS * ONE_DAY <= first or not last < LATEST.date():
             raise Invalid(f"from must be after {EARLIEST:%Y}, and to before {LATEST:%Y}", field="from")
-        found = cls(first, last)
-        if found.count > MAX_DAYS:
+        days = cls(first, last)
+        if days.count > MAX_DAYS:
             raise Invalid(f"a range has at most {MAX_DAYS} days", field="to", limit=MAX_DAYS)
-        return found
+        return days
 
     @property
     def count(self) -> int:
@@ -75,14 +75,14 @@ def spans_of(day: date, tz: ZoneInfo) -> list[tuple[datetime, datetime]]:
     if start.astimezone(tz).date() != day:
         return []
     spans: list[tuple[datetime, datetime]] = []
-    for one in intervals.of_buckets([start], "day", tz):
-        if spans and spans[-1][1] == one.start:
-            spans[-1] = spans[-1][0], one.end
+    for interval in intervals.of_buckets([start], "day", tz):
+        if spans and spans[-1][1] == interval.start:
+            spans[-1] = spans[-1][0], interval.end
         else:
-            spans.append((one.start, one.end))
+            spans.append((interval.start, interval.end))
     return spans
 
 
 def days_within(start: datetime, end: datetime, tz: ZoneInfo) -> set[date]:
     """Return the days that have a part between two times."""
-    return {one.bucket.astimezone(tz).date() for one in intervals.intervals(start, end, "day", tz)}
+    return {interval.bucket.astimezone(tz).date() for interval in intervals.intervals(start, end, "day", tz)}

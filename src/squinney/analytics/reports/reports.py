@@ -90,13 +90,15 @@ class Reports:
     @operation(reads_only=True)
     def sites(self) -> list[str]:
         """Return the names of the sites that have reports, at most a thousand."""
-        return [one["_id"] for one in queries.SITES_BY_NAME.find(self._db, limit=MAX_SITES, projection={"_id": 1})]
+        return [
+            settings["_id"] for settings in queries.SITES_BY_NAME.find(self._db, limit=MAX_SITES, projection={"_id": 1})
+        ]
 
     @operation(reads_only=True)
     def time_zone(self, site: str) -> str:
         """Return the time zone in which a site's days begin."""
-        found = self._db[SITES].find_one({"_id": site}, {"time_zone": 1})
-        return str(found["time_zone"]) if found else "UTC"
+        settings = self._db[SITES].find_one({"_id": site}, {"time_zone": 1})
+        return str(settings["time_zone"]) if settings else "UTC"
 
     @operation(reads_only=True)
     def today(self, site: str) -> date:
@@ -118,8 +120,8 @@ class Reports:
     def last_day(self, site: str) -> date | None:
         """Return the last day of which there are numbers."""
         days: dict[str, Any] = {"first": EARLIEST.date(), "last": LATEST.date()}
-        found = queries.LAST_DAY.find_one(self._db, site=site, zone=self.time_zone(site), projection={"_id": 1}, **days)
-        return date.fromisoformat(found["_id"]["day"]) if found else None
+        day = queries.LAST_DAY.find_one(self._db, site=site, zone=self.time_zone(site), projection={"_id": 1}, **days)
+        return date.fromisoformat(day["_id"]["day"]) if day else None
 
     @operation(60, reads_only=True)
     def read(self, site: str, days: Days, filters: Filters = Filters(), *, limit: int = 10) -> Report:  # noqa: B008
@@ -142,7 +144,7 @@ class Reports:
             _totals(before),
             unit,
             chart,
-            {one: _panel(whole, one, limit) for one in PANELS},
+            {panel: _panel(whole, panel, limit) for panel in PANELS},
             state.get("updated_at"),
         )
 
@@ -178,10 +180,10 @@ class Reports:
 
         Raises: `Invalid`.
         """
-        found = Funnel(steps=[Step(page) for page in checked_steps(steps)])
+        funnel = Funnel(steps=[Step(page) for page in checked_steps(steps)])
         for _, requests in self._requests(site, self.time_zone(site), days):
-            found.add(requests, filters)
-        return found
+            funnel.add(requests, filters)
+        return funnel
 
     @operation(reads_only=True)
     def now(self, site: str) -> Now:
@@ -193,11 +195,11 @@ class Reports:
         if known and time.monotonic() < known[0]:
             return known[1]
         at = self._clock()
-        found = now_of(queries.events_between(self._db, site, at - NOW, at + NOW), at - NOW)
+        now = now_of(queries.events_between(self._db, site, at - NOW, at + NOW), at - NOW)
         if len(self._now) >= MAX_SITES:
             self._now.clear()
-        self._now[site] = time.monotonic() + KEPT_SECONDS, found
-        return found
+        self._now[site] = time.monotonic() + KEPT_SECONDS, now
+        return now
 
     def _counted(
         self, site: str, name: str, days: Days, filters: Filters, *, panels: Sequence[str] = tuple(PANELS)
@@ -206,16 +208,16 @@ class Reports:
         whole, by_day = Tally(), {}
         if not filters.are_none:
             for day, requests in self._requests(site, name, days):
-                by_day[day] = found = tally(requests, filters, with_panels=bool(panels))
-                whole.add(found)
-                found.panels.clear()
+                by_day[day] = counted = tally(requests, filters, with_panels=bool(panels))
+                whole.add(counted)
+                counted.panels.clear()
             return whole, by_day
         arguments: dict[str, Any] = {"site": site, "zone": name, "first": days.first, "last": days.last}
         for stored in queries.DAYS_OF_SITE.find(self._db, projection=_fields(filters, panels), **arguments):
-            by_day[date.fromisoformat(stored["_id"]["day"])] = found = Tally(panels={})
-            for one, wanted in _classes(filters, panels).items():
-                found.add_stored(stored[one], panels=())
-                whole.add_stored(stored[one], panels=wanted)
+            by_day[date.fromisoformat(stored["_id"]["day"])] = counted = Tally(panels={})
+            for part, wanted in _classes(filters, panels).items():
+                counted.add_stored(stored[part], panels=())
+                whole.add_stored(stored[part], panels=wanted)
         return whole, by_day
 
     def _requests(self, site: str, name: str, days: Days) -> Iterator[tuple[date, Requests]]:
@@ -223,8 +225,8 @@ class Reports:
         arguments: dict[str, Any] = {"site": site, "zone": name, "first": days.first, "last": days.last}
         with self._db.client.start_session(snapshot=True) as session:
             parts = queries.REQUESTS_OF_SITE.find(self._db, session=session, **arguments)
-            for day, found in groupby(parts, key=lambda part: part["_id"]["day"]):
-                yield date.fromisoformat(day), Requests.unpacked(b"".join(part["content"] for part in found))
+            for day, of_day in groupby(parts, key=lambda part: part["_id"]["day"]):
+                yield date.fromisoformat(day), Requests.unpacked(b"".join(part["content"] for part in of_day))
 
 
 def _classes(filters: Filters, panels: Sequence[str]) -> dict[str, Sequence[str]]:
@@ -237,19 +239,19 @@ def _classes(filters: Filters, panels: Sequence[str]) -> dict[str, Sequence[str]
 def _fields(filters: Filters, panels: Sequence[str]) -> Document:
     """Return the projection of what is needed, since the rows of a year's days are long."""
     needed = ["totals", "hours", "others", *(f"panels.{name}" for name in panels)]
-    return {f"{one}.{name}": 1 for one in _classes(filters, panels) for name in needed}
+    return {f"{part}.{name}": 1 for part in _classes(filters, panels) for name in needed}
 
 
-def _totals(found: Tally) -> dict[str, int]:
-    return {name: found.totals[name] for name in TOTALS}
+def _totals(counted: Tally) -> dict[str, int]:
+    return {name: counted.totals[name] for name in TOTALS}
 
 
-def _panel(found: Tally, name: str, limit: int) -> PanelRows:
-    ranked = sorted(found.panels[name].items(), key=rank(name))
+def _panel(counted: Tally, name: str, limit: int) -> PanelRows:
+    ranked = sorted(counted.panels[name].items(), key=rank(name))
     rows = [Row(key, *numbers) for key, numbers in ranked[:limit]]
     rest = [numbers for _, numbers in ranked[limit:]]
-    if name in found.others:
-        rest.append(found.others[name])
+    if name in counted.others:
+        rest.append(counted.others[name])
     others = Row("", *(sum(column) for column in zip(*rest, strict=True))) if rest else None
     return PanelRows(name, rows, others, max(0, len(ranked) - limit))
 
@@ -264,13 +266,13 @@ def _chart(by_day: Mapping[date, Tally], days: Days, name: str) -> tuple[str, li
     for day in days:
         at = day if unit == "day" else day.replace(day=1)
         row = sums.setdefault(at, [0, 0, 0])
-        found = by_day.get(day)
-        if found:
-            sums[at] = [one + found.totals[name] for one, name in zip(row, CHARTED, strict=True)]
+        counted = by_day.get(day)
+        if counted:
+            sums[at] = [number + counted.totals[name] for number, name in zip(row, CHARTED, strict=True)]
     return unit, [ChartPoint(datetime(at.year, at.month, at.day, tzinfo=tz), *row) for at, row in sums.items()]
 
 
-def _hours(day: date, found: Tally, name: str) -> Iterator[ChartPoint]:
+def _hours(day: date, counted: Tally, name: str) -> Iterator[ChartPoint]:
     """Yield the hours since the day's beginning; a day with a change of the clocks has more or fewer than 24."""
     spans = spans_of(day, zone(name))
     if not spans:
@@ -278,5 +280,5 @@ def _hours(day: date, found: Tally, name: str) -> Iterator[ChartPoint]:
     start, end = spans[0][0], spans[-1][1]
     number = 0
     while (at := start + timedelta(hours=number)) < end:
-        yield ChartPoint(at.astimezone(zone(name)), *(found.hours[charted][number] for charted in CHARTED))
+        yield ChartPoint(at.astimezone(zone(name)), *(counted.hours[charted][number] for charted in CHARTED))
         number += 1

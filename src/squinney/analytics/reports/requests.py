@@ -82,13 +82,13 @@ class Requests:
     def unpacked(cls, content: bytes) -> Requests:
         """Return the columns that `packed` wrote."""
         document = bson.decode(zlib.decompress(content))
-        found = cls(names=document["names"])
-        for columns, stored in ((found.visits, document["visits"]), (found.requests, document["requests"])):
+        unpacked = cls(names=document["names"])
+        for columns, stored in ((unpacked.visits, document["visits"]), (unpacked.requests, document["requests"])):
             for name, column in columns.items():
                 column.frombytes(stored[name])
                 if sys.byteorder == "big":
                     column.byteswap()
-        return found
+        return unpacked
 
 
 def _bytes(column: array[int]) -> bytes:
@@ -220,8 +220,8 @@ class RequestsOfDay:
         agent = agent_of(visitor.user_agent)
         reason = self._reason(visitor, agent.robot)
         name = (agent.robot or f"says it is {agent.browser}") if reason else ""
-        found = {**agent._asdict(), "robot": name, "reason": reason}
-        return {name: self._number(value) for name, value in found.items()}
+        values = {**agent._asdict(), "robot": name, "reason": reason}
+        return {name: self._number(value) for name, value in values.items()}
 
     def _reason(self, visitor: _Visitor, named: str) -> str:
         if named and (visitor.user_agent or self._has_agents()):

@@ -31,8 +31,8 @@ class ReportSites:
     @operation(reads_only=True)
     def settings(self, site: str) -> SiteSettings:
         """Return the settings of a site; without any, its days begin in UTC."""
-        found = self._db[SITES].find_one({"_id": site})
-        return cast(SiteSettings, {**DEFAULTS, "_id": site, **(found or {})})
+        stored = self._db[SITES].find_one({"_id": site})
+        return cast(SiteSettings, {**DEFAULTS, "_id": site, **(stored or {})})
 
     @operation()
     def change(
@@ -55,8 +55,8 @@ class ReportSites:
             "$inc": {"version": 1},
             "$setOnInsert": {name: DEFAULTS[name] for name in ("time_zone", "own_hosts") if name not in changed},
         }
-        found: Any = self._db[SITES].find_one_and_update({"_id": site}, update, upsert=True, return_document=True)
-        return cast(SiteSettings, found)
+        settings: Any = self._db[SITES].find_one_and_update({"_id": site}, update, upsert=True, return_document=True)
+        return cast(SiteSettings, settings)
 
     def _require_events(self, site: str, new_zone: str) -> None:
         """Refuse another time zone where the oldest day cannot be computed again."""

@@ -98,7 +98,7 @@ def _channel(referrer: str, source: str, medium: str, is_tagged: bool) -> str:
 
 def _known(host: str) -> str:
     for channel, hosts in ((AI, _AI), (SOCIAL, _SOCIAL), (SEARCH, _SEARCH)):
-        if any(host == one or host.endswith(f".{one}") for one in hosts):
+        if any(host == known or host.endswith(f".{known}") for known in hosts):
             return channel
     if _MAIL.search(host):
         return EMAIL

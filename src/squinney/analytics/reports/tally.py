@@ -100,7 +100,7 @@ class Tally:
             _add_rows(self.panels[name], rows.items())
         for name, numbers in other.others.items():
             self.others[name] = [
-                one + more for one, more in zip(self.others.get(name, (0, 0, 0)), numbers, strict=True)
+                number + more for number, more in zip(self.others.get(name, (0, 0, 0)), numbers, strict=True)
             ]
 
     def stored(self) -> Document:
@@ -127,12 +127,12 @@ class Tally:
                 _add_columns(self.panels[name], *stored)
             if more := document["others"].get(name):
                 self.others[name] = [
-                    one + other for one, other in zip(self.others.get(name, (0, 0, 0)), more, strict=True)
+                    number + other for number, other in zip(self.others.get(name, (0, 0, 0)), more, strict=True)
                 ]
 
 
-def _plus(one: Sequence[int], more: Sequence[int]) -> list[int]:
-    return [number + other for number, other in zip(one, more, strict=True)]
+def _plus(numbers: Sequence[int], more: Sequence[int]) -> list[int]:
+    return [number + other for number, other in zip(numbers, more, strict=True)]
 
 
 def _add_columns(rows: Rows, keys: list[str], visitors: list[int], counts: list[int], amounts: list[int]) -> None:
@@ -157,22 +157,22 @@ def _add_rows(rows: Rows, more: Iterable[tuple[str, Any]]) -> None:
             row[2] += amount
 
 
-def tally(found: Requests, filters: Filters, *, with_panels: bool = True) -> Tally:
+def tally(day: Requests, filters: Filters, *, with_panels: bool = True) -> Tally:
     """Count the requests that meet the filters, and their visits."""
     done = Tally()
-    selected = _Selected.of(found, filters)
+    selected = _Selected.of(day, filters)
     if selected is not None:
-        _count(done, found, selected)
+        _count(done, day, selected)
     if selected is not None and with_panels:
-        _count_panels(done, found, selected)
-        _robots(done, found, selected if filters.robots != "out" else _Selected.of(found, _only_robots(filters)))
+        _count_panels(done, day, selected)
+        _robots(done, day, selected if filters.robots != "out" else _Selected.of(day, _only_robots(filters)))
     return done
 
 
-def visits_of(found: Requests, filters: Filters) -> bytes:
+def visits_of(day: Requests, filters: Filters) -> bytes:
     """Return which of the visits meet the filters, as a mask."""
-    selected = _Selected.of(found, filters)
-    return selected.visits if selected else bytes(len(found.visits["visitor"]))
+    selected = _Selected.of(day, filters)
+    return selected.visits if selected else bytes(len(day.visits["visitor"]))
 
 
 def _only_robots(filters: Filters) -> Filters:
@@ -188,53 +188,53 @@ class _Selected:
     visits: bytes
 
     @classmethod
-    def of(cls, found: Requests, filters: Filters) -> _Selected | None:
+    def of(cls, day: Requests, filters: Filters) -> _Selected | None:
         """Return the selection; None if no request can be in it."""
-        numbers = _numbers(found, filters)
+        numbers = _numbers(day, filters)
         if numbers is None:
             return None
-        visits = _class_of(found, filters.robots)
+        visits = _class_of(day, filters.robots)
         for name, number in numbers.items():
             if name in filters.of_visits:
-                visits = bytes(map(and_, visits, _equal(found.visits[name], number)))
-        requests = bytes(map(visits.__getitem__, found.requests["visit"]))
+                visits = bytes(map(and_, visits, _equal(day.visits[name], number)))
+        requests = bytes(map(visits.__getitem__, day.requests["visit"]))
         for name, number in numbers.items():
             if name in filters.of_requests:
-                requests = bytes(map(and_, requests, _equal(found.requests[name], number)))
+                requests = bytes(map(and_, requests, _equal(day.requests[name], number)))
         if filters.of_requests:
             met = bytearray(len(visits))
-            for visit in set(compress(found.requests["visit"], requests)):
+            for visit in set(compress(day.requests["visit"], requests)):
                 met[visit] = 1
             visits = bytes(met)
-        viewing = bytes(map(and_, visits, map(bool, found.visits["views"])))
-        return cls(requests, bytes(map(and_, requests, found.requests["view"])), viewing)
+        viewing = bytes(map(and_, visits, map(bool, day.visits["views"])))
+        return cls(requests, bytes(map(and_, requests, day.requests["view"])), viewing)
 
 
-def _numbers(found: Requests, filters: Filters) -> dict[str, int] | None:
+def _numbers(day: Requests, filters: Filters) -> dict[str, int] | None:
     numbers: dict[str, int] = {}
     for name, value in filters.values:
         if name == "status":
             numbers[name] = int(value)
-        elif value in found.names:
-            numbers[name] = found.names.index(value)
+        elif value in day.names:
+            numbers[name] = day.names.index(value)
         else:
             return None
     return numbers
 
 
 def _equal(column: array[int], number: int) -> bytes:
-    return bytes([one == number for one in column])
+    return bytes([value == number for value in column])
 
 
-def _class_of(found: Requests, robots: str) -> bytes:
-    reasons = found.visits["reason"]
+def _class_of(day: Requests, robots: str) -> bytes:
+    reasons = day.visits["reason"]
     if robots == "in":
         return b"\1" * len(reasons)
     return bytes([bool(reason) for reason in reasons] if robots == "only" else [not reason for reason in reasons])
 
 
-def _count(done: Tally, found: Requests, selected: _Selected) -> None:
-    visits, requests = found.visits, found.requests
+def _count(done: Tally, day: Requests, selected: _Selected) -> None:
+    visits, requests = day.visits, day.requests
     of_visit = list(compress(visits["visitor"], selected.visits))
     viewed = list(compress(requests["visit"], selected.views))
     done.totals.update(
@@ -246,18 +246,18 @@ def _count(done: Tally, found: Requests, selected: _Selected) -> None:
         bounces=list(compress(visits["views"], selected.visits)).count(1),
         seconds=sum(compress(visits["seconds"], selected.visits)),
     )
-    viewers = _visitors_of(found, viewed)
+    viewers = _visitors_of(day, viewed)
     hours = list(compress(requests["hour"], selected.views))
     _by_hour(done.hours["views"], hours)
     _by_hour(done.hours["visits"], compress(visits["hour"], selected.visits))
     _by_hour(done.hours["visitors"], map(itemgetter(0), set(zip(hours, viewers, strict=True))))
 
 
-def _count_panels(done: Tally, found: Requests, selected: _Selected) -> None:
-    visits, requests, names = found.visits, found.requests, found.names
+def _count_panels(done: Tally, day: Requests, selected: _Selected) -> None:
+    visits, requests, names = day.visits, day.requests, day.names
     of_visit = list(compress(visits["visitor"], selected.visits))
     viewed = list(compress(requests["visit"], selected.views))
-    viewers, views_of = _visitors_of(found, viewed), Counter(viewed)
+    viewers, views_of = _visitors_of(day, viewed), Counter(viewed)
     amounts = [views_of[visit] for visit in compress(range(len(selected.visits)), selected.visits)]
     for name, panel in VISIT_PANELS.items():
         keys = list(compress(visits[panel.dimension], selected.visits))
@@ -266,42 +266,42 @@ def _count_panels(done: Tally, found: Requests, selected: _Selected) -> None:
     for name in ("pages", "addresses"):
         keys = list(compress(requests[PANELS[name].dimension], selected.views))
         done.panels[name] = _rows(names, keys, viewers, sizes)
-    _count_requests(done, found, selected.requests)
+    _count_requests(done, day, selected.requests)
 
 
-def _visitors_of(found: Requests, visits: Iterable[int]) -> list[int]:
-    return list(map(found.visits["visitor"].__getitem__, visits))
+def _visitors_of(day: Requests, visits: Iterable[int]) -> list[int]:
+    return list(map(day.visits["visitor"].__getitem__, visits))
 
 
-def _count_requests(done: Tally, found: Requests, mask: bytes) -> None:
-    requests, names = found.requests, found.names
-    visitors = _visitors_of(found, compress(requests["visit"], mask))
+def _count_requests(done: Tally, day: Requests, mask: bytes) -> None:
+    requests, names = day.requests, day.names
+    visitors = _visitors_of(day, compress(requests["visit"], mask))
     pages, statuses, sizes = (list(compress(requests[name], mask)) for name in ("page", "status", "bytes"))
     done.panels["large"] = _rows(names, pages, visitors, sizes)
     by_status = _grouped(statuses, visitors, sizes)
     done.panels["statuses"] = {str(status): numbers for status, numbers in by_status.items()}
     missing = [status == 404 for status in statuses]
-    done.panels["not_found"] = _rows(names, *(list(compress(one, missing)) for one in (pages, visitors, sizes)))
+    done.panels["not_found"] = _rows(names, *(list(compress(column, missing)) for column in (pages, visitors, sizes)))
     millis = list(compress(requests["millis"], mask))
-    timed = [one > 0 for one in millis]
-    times = [one - 1 for one in compress(millis, timed)]
+    timed = [number > 0 for number in millis]
+    times = [number - 1 for number in compress(millis, timed)]
     done.panels["slow"] = _rows(names, list(compress(pages, timed)), list(compress(visitors, timed)), times)
 
 
-def _robots(done: Tally, found: Requests, selected: _Selected | None) -> None:
+def _robots(done: Tally, day: Requests, selected: _Selected | None) -> None:
     if selected is None:
         return
-    of_robots = bytes([bool(found.visits["reason"][visit]) for visit in found.requests["visit"]])
+    of_robots = bytes([bool(day.visits["reason"][visit]) for visit in day.requests["visit"]])
     mask = bytes(map(and_, selected.requests, of_robots))
-    visits = list(compress(found.requests["visit"], mask))
-    visitors, sizes = _visitors_of(found, visits), list(compress(found.requests["bytes"], mask))
+    visits = list(compress(day.requests["visit"], mask))
+    visitors, sizes = _visitors_of(day, visits), list(compress(day.requests["bytes"], mask))
     for name, panel in ROBOT_PANELS.items():
-        keys = list(map(found.visits[panel.dimension].__getitem__, visits))
-        done.panels[name] = _rows(found.names, keys, visitors, sizes)
+        keys = list(map(day.visits[panel.dimension].__getitem__, visits))
+        done.panels[name] = _rows(day.names, keys, visitors, sizes)
 
 
-def _by_hour(hours: list[int], found: Iterable[int]) -> None:
-    for hour, count in Counter(found).items():
+def _by_hour(hours: list[int], numbers: Iterable[int]) -> None:
+    for hour, count in Counter(numbers).items():
         hours[min(hour, HOURS - 1)] += count
 
 

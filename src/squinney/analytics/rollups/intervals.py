@@ -60,7 +60,9 @@ def clock_changes(tz: ZoneInfo, year: int) -> tuple[datetime, ...]:
         return ()
     times = [datetime(year, 1, 1, tzinfo=UTC) + number * _HALF_DAY for number in range(2 * 366 + 1)]
     offsets = [at.astimezone(tz).utcoffset() for at in times]
-    changed = [pair for pair, (one, other) in zip(pairwise(times), pairwise(offsets), strict=True) if one != other]
+    changed = [
+        pair for pair, (before, after) in zip(pairwise(times), pairwise(offsets), strict=True) if before != after
+    ]
     return tuple(at for at in (_change_between(tz, *pair) for pair in changed) if at.year == year)
 
 
@@ -78,10 +80,10 @@ def _change_between(tz: ZoneInfo, before: datetime, after: datetime) -> datetime
 def of_buckets(buckets: Iterable[datetime], unit: Unit, tz: ZoneInfo) -> list[Interval]:
     """Return the intervals of these buckets, sorted. No interval begins before its bucket."""
     wanted = set(buckets)
-    found: list[Interval] = []
+    selected: list[Interval] = []
     for start, end in windows(wanted, LONGEST[unit] + MARGIN):
-        found += [one for one in intervals(start, end, unit, tz) if one.bucket in wanted]
-    return found
+        selected += [interval for interval in intervals(start, end, unit, tz) if interval.bucket in wanted]
+    return selected
 
 
 def windows(begins: Iterable[datetime], length: timedelta) -> list[tuple[datetime, datetime]]:
@@ -108,20 +110,20 @@ def day_edges(begins: Iterable[datetime], size: timedelta, tz: ZoneInfo) -> list
 
     Most zones have none. They come from clocks that change at 00:01, and from old offsets that are not whole quarters.
     """
-    edges = (one.start for pair in windows(begins, size) for one in intervals(*pair, "day", tz))
+    edges = (day.start for pair in windows(begins, size) for day in intervals(*pair, "day", tz))
     return [at for at in edges if not is_whole(at, size)]
 
 
 def of_finest(begins: Sequence[datetime], size: timedelta, tz: ZoneInfo) -> list[Interval]:
     """Return the intervals of the finest level: hours or quarters of UTC, split where a day begins within one."""
     edges = day_edges({whole(at, size) for at in begins}, size, tz)
-    found: list[Interval] = []
+    parts: list[Interval] = []
     for begin in sorted(begins):
         index = bisect_right(edges, begin)
         if is_whole(begin, size) or edges[index - 1 : index] == [begin]:
             until = whole(begin, size) + size
-            found.append(Interval(begin, min([until, *edges[index : index + 1]]), begin))
-    return found
+            parts.append(Interval(begin, min([until, *edges[index : index + 1]]), begin))
+    return parts
 
 
 def finest_within(slots: Iterable[datetime], size: timedelta, tz: ZoneInfo) -> set[datetime]:
@@ -138,15 +140,15 @@ def whole(at: datetime, size: timedelta) -> datetime:
 # ---- for the server ----
 
 
-def lookup(date: str, found: Sequence[Interval]) -> Any:
+def lookup(date: str, times: Sequence[Interval]) -> Any:
     """Return an expression that finds a date's bucket by binary search over the intervals, or null."""
     cuts: list[tuple[datetime, datetime | None]] = []
-    for one in found:
-        if cuts and cuts[-1] == (one.start, None):
+    for interval in times:
+        if cuts and cuts[-1] == (interval.start, None):
             cuts.pop()
-        if not cuts or cuts[-1][1] != one.bucket:
-            cuts.append((one.start, one.bucket))
-        cuts.append((one.end, None))
+        if not cuts or cuts[-1][1] != interval.bucket:
+            cuts.append((interval.start, interval.bucket))
+        cuts.append((interval.end, None))
     return _halved(date, cuts, None)
 
 
@@ -160,9 +162,12 @@ def _halved(date: str, cuts: Sequence[tuple[datetime, datetime | None]], before:
     }
 
 
-def in_any(field: str, found: Iterable[Interval]) -> Document:
+def in_any(field: str, times: Iterable[Interval]) -> Document:
     """Return a filter for times within any of the intervals; adjacent intervals become one range."""
-    ranges = [{field: {"$gte": start, "$lt": end}} for start, end in _merged((one.start, one.end) for one in found)]
+    ranges = [
+        {field: {"$gte": start, "$lt": end}}
+        for start, end in _merged((interval.start, interval.end) for interval in times)
+    ]
     if len(ranges) > 1:
         return {"$or": ranges}
     return ranges[0] if ranges else {field: {"$in": []}}

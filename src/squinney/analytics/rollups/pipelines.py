@@ -75,14 +75,14 @@ class Config:
         """Return the stages that yield the matching events; `times` contain them all, to find the pages."""
         if not self.is_paged:
             return [{"$match": match}]
-        pages = in_any("from", [Interval(hour_of(one.start), one.end, one.bucket) for one in times])
+        pages = in_any("from", [Interval(hour_of(interval.start), interval.end, interval.bucket) for interval in times])
         whole = {name: condition for name, condition in match.items() if name in IN_PAGES}
         return [{"$match": {**pages, **whole}}, UNWOUND, {"$match": self._placed(match)}]
 
     def _placed(self, match: Document) -> Document:
         return {
             self.at(name) if not name.startswith("$") else name: (
-                [self._placed(one) for one in condition] if name.startswith("$") else condition
+                [self._placed(operand) for operand in condition] if name.startswith("$") else condition
             )
             for name, condition in match.items()
         }
@@ -142,18 +142,18 @@ def hour_of(at: datetime) -> datetime:
     return at.replace(minute=0, second=0, microsecond=0)
 
 
-def from_events(config: Config, found: Sequence[Interval], run: int, into: str) -> list[Document]:
+def from_events(config: Config, times: Sequence[Interval], run: int, into: str) -> list[Document]:
     """Return the pipeline that recomputes buckets of the finest level from the events."""
-    match: Document = {**in_any(config.time, found), **config.key_filter(), config.value: {"$type": "number"}}
+    match: Document = {**in_any(config.time, times), **config.key_filter(), config.value: {"$type": "number"}}
     value = f"${config.at(config.value)}"
     sums = {"total": {"$sum": value}, "count": {"$sum": 1}, "min": {"$min": value}, "max": {"$max": value}}
-    whole = all(one.end - one.start == SIZES[config.finest] for one in found)
-    bucket = slot(config) if whole else lookup(f"${config.at(config.time)}", found)
+    whole = all(interval.end - interval.start == SIZES[config.finest] for interval in times)
+    bucket = slot(config) if whole else lookup(f"${config.at(config.time)}", times)
     group = {"$group": {"_id": {"k": config.key_expression(), "d": bucket}, **sums}}
-    return [*config.matching(match, found), group, *merged(run, into)]
+    return [*config.matching(match, times), group, *merged(run, into)]
 
 
-def summed(found: Sequence[Interval]) -> list[Document]:
+def summed(times: Sequence[Interval]) -> list[Document]:
     """Return the stages that add up a finer level's buckets."""
     sums = {
         "total": {"$sum": "$value.total"},
@@ -162,8 +162,8 @@ def summed(found: Sequence[Interval]) -> list[Document]:
         "max": {"$max": "$value.max"},
     }
     return [
-        {"$match": {**in_any("_id.d", found), "value.count": {"$gt": 0}}},
-        {"$group": {"_id": {"k": "$_id.k", "d": lookup("$_id.d", found)}, **sums}},
+        {"$match": {**in_any("_id.d", times), "value.count": {"$gt": 0}}},
+        {"$group": {"_id": {"k": "$_id.k", "d": lookup("$_id.d", times)}, **sums}},
     ]
 
 

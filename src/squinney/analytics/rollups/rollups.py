@@ -101,10 +101,11 @@ class Rollups:
     @classmethod
     def registered(cls, db: Db) -> list[Rollups]:
         """Return every roll-up that has run in this database and is not stopped; `run` fails if it is stopped later."""
-        found = [cls(db, **state["config"], name=state["_id"]) for state in pinned(db)[RUNS].find({"stopped": None})]
-        for rollups in found:
+        states = pinned(db)[RUNS].find({"stopped": None})
+        registered = [cls(db, **state["config"], name=state["_id"]) for state in states]
+        for rollups in registered:
             rollups._may_start = False
-        return found
+        return registered
 
     # ---- recomputing ----
 
@@ -148,8 +149,8 @@ class Rollups:
             state, _ = self._begin(session)
             slots = self._touched({self.config.time: {"$gte": start, "$lt": end}}, session)
             first = start - timedelta(hours=1)
-            found = self._with_stored(slots, max(first, frozen) if frozen else first, end, session)
-            return Ran(state["run"], self._recompute(self.steps, found, state["run"], session), moved=False)
+            buckets = self._with_stored(slots, max(first, frozen) if frozen else first, end, session)
+            return Ran(state["run"], self._recompute(self.steps, buckets, state["run"], session), moved=False)
 
     @operation(SECONDS)
     def regroup(self, start: datetime, end: datetime) -> Ran:
@@ -161,8 +162,8 @@ class Rollups:
         start, end = rules.checked_range(start, end)
         with self._db.client.start_session(causal_consistency=True) as session:
             state, _ = self._begin(session)
-            found = self._with_stored([], start, end, session)
-            return Ran(state["run"], self._recompute(self.steps[1:], found, state["run"], session), moved=False)
+            buckets = self._with_stored([], start, end, session)
+            return Ran(state["run"], self._recompute(self.steps[1:], buckets, state["run"], session), moved=False)
 
     @operation()
     def stop(self) -> None:
@@ -216,11 +217,11 @@ class Rollups:
         finest, *others = self.steps
         begins = intervals.finest_within(slots, SIZES[finest.unit], self._tz)
         days = {floor(at, "day", self._tz) for at in begins}
-        found: Buckets = {finest.level: begins}
+        buckets: Buckets = {finest.level: begins}
         for step in others:
             parts = begins if step.unit == "hour" else days
-            found[step.level] = {floor(at, step.unit, self._tz) for at in parts}
-        return found
+            buckets[step.level] = {floor(at, step.unit, self._tz) for at in parts}
+        return buckets
 
     def intervals_of(self, step: Step, begins: Sequence[datetime]) -> list[Interval]:
         """Return the time intervals of these buckets of a level, sorted."""
@@ -240,8 +241,8 @@ class Rollups:
         """Return the buckets of these slots and the stored ones, since a stored one without events must be emptied."""
         stored = {step.level: self.stored(step, start, end, session) for step in self.steps}
         size = SIZES[self.steps[0].unit]
-        found = self.buckets_of({*slots, *(intervals.whole(at, size) for at in stored[self.steps[0].level])})
-        return {level: begins | stored[level] for level, begins in found.items()}
+        buckets = self.buckets_of({*slots, *(intervals.whole(at, size) for at in stored[self.steps[0].level])})
+        return {level: begins | stored[level] for level, begins in buckets.items()}
 
     @operation(SECONDS, reads_only=True)
     def stored(self, step: Step, start: datetime, end: datetime, session: ClientSession | None = None) -> set[datetime]:
@@ -250,21 +251,21 @@ class Rollups:
         rows = self._db[collection_of(self.name, step.level)].aggregate(stages, session=session, allowDiskUse=True)
         return {row["_id"] for row in rows}
 
-    def _recompute(self, steps: Sequence[Step], found: Buckets, run: int, session: ClientSession) -> dict[str, int]:
+    def _recompute(self, steps: Sequence[Step], buckets: Buckets, run: int, session: ClientSession) -> dict[str, int]:
         for step in steps:
-            for chunk in chunks(sorted(found[step.level]), BUCKETS_AT_ONCE):
+            for chunk in chunks(sorted(buckets[step.level]), BUCKETS_AT_ONCE):
                 self._recompute_level(step, chunk, run, session)
-        return {step.level: len(found[step.level]) for step in steps}
+        return {step.level: len(buckets[step.level]) for step in steps}
 
     def _recompute_level(self, step: Step, begins: Sequence[datetime], run: int, session: ClientSession) -> None:
         into = collection_of(self.name, step.level)
-        if found := self.intervals_of(step, begins):
+        if times := self.intervals_of(step, begins):
             if step.made_from is None:
-                name, stages = self.config.source, pipelines.from_events(self.config, found, run, into)
+                name, stages = self.config.source, pipelines.from_events(self.config, times, run, into)
             else:
                 name, stages = (
                     collection_of(self.name, step.made_from),
-                    [*pipelines.summed(found), *pipelines.merged(run, into)],
+                    [*pipelines.summed(times), *pipelines.merged(run, into)],
                 )
             merge = partial(self._db[name].aggregate, stages, session=session, allowDiskUse=True)
             retry_duplicates(merge)  # two runs may create the same bucket at the same moment
@@ -299,11 +300,11 @@ class Rollups:
         start, end = rules.checked_range(start, end)
         step = self._step(level)
         if time_zone is None or time_zone == self.config.time_zone or step.made_from is None:
-            found = self._find(level, key, start, end)
+            documents = self._find(level, key, start, end)
         else:
             _require_whole_offsets(time_zone, self.config.finest)
-            found = _regrouped(self._find(self.steps[0].level, key, start, end), step.unit, zone(time_zone))
-        buckets = [_bucket(document) for document in islice(found, MAX_BUCKETS + 1)]
+            documents = _regrouped(self._find(self.steps[0].level, key, start, end), step.unit, zone(time_zone))
+        buckets = [_bucket(document) for document in islice(documents, MAX_BUCKETS + 1)]
         if len(buckets) > MAX_BUCKETS:
             message = f"end: at most {MAX_BUCKETS} buckets are returned; use a shorter time or a coarser level"
             raise Invalid(message, field="end", limit=MAX_BUCKETS)
@@ -314,10 +315,10 @@ class Rollups:
         return iter(self._db[collection_of(self.name, level)].find(where).sort("_id", 1))
 
     def _step(self, level: Level) -> Step:
-        found = next((step for step in self.steps if step.level == level), None)
-        if found is None:
+        matching = next((step for step in self.steps if step.level == level), None)
+        if matching is None:
             raise Invalid(f"level must be one of {', '.join(step.level for step in self.steps)}", field="level")
-        return found
+        return matching
 
     @operation(60, reads_only=True)
     def top_keys(self, level: Level, at: datetime, limit: int = 10) -> list[Bucket]:
@@ -328,8 +329,8 @@ class Rollups:
         self._step(level)
         checks.integer(limit, "limit", minimum=1, maximum=MAX_KEYS)
         where = {"_id.d": checks.time(at, "at"), "value.count": {"$gt": 0}}
-        found = self._db[collection_of(self.name, level)].find(where).sort("value.total", -1).limit(limit)
-        return [_bucket(document) for document in found]
+        documents = self._db[collection_of(self.name, level)].find(where).sort("value.total", -1).limit(limit)
+        return [_bucket(document) for document in documents]
 
 
 def page_bytes(db: Db) -> Rollups:

@@ -73,24 +73,24 @@ class _Comparison:
             yield from self._compared(step, chunk)
 
     def _compared(self, step: Step, begins: Sequence[datetime]) -> Iterator[Document]:
-        found = self._rollups.intervals_of(step, begins)
+        times = self._rollups.intervals_of(step, begins)
         since = self._frozen if step.made_from is None else None
         stored = {"_id.d": {"$in": [at for at in begins if since is None or at >= since]}, "value.count": {"$gt": 0}}
         if self._frozen is None or step.made_from is None:
-            first, raw = self._config.source, self._of_events(found)
+            first, raw = self._config.source, self._of_events(times)
         else:
-            first, raw = collection_of(self._rollups.name, self._rollups.steps[0].level), pipelines.summed(found)
+            first, raw = collection_of(self._rollups.name, self._rollups.steps[0].level), pipelines.summed(times)
         stages = [*raw, *_compare_with(collection_of(self._rollups.name, step.level), stored, self._watermark)]
         yield from self._db[first].aggregate(stages, allowDiskUse=True)
 
-    def _of_events(self, found: Sequence[Interval]) -> list[Document]:
+    def _of_events(self, times: Sequence[Interval]) -> list[Document]:
         config = self._config
-        times = {config.time: {"$gte": self._frozen or EARLIEST, "$lt": LATEST}}
-        match: Document = {"$and": [config.key_filter(), times, in_any(config.time, found)]}
+        in_time = {config.time: {"$gte": self._frozen or EARLIEST, "$lt": LATEST}}
+        match: Document = {"$and": [config.key_filter(), in_time, in_any(config.time, times)]}
         field = f"${config.at(config.value)}"
         counts = {"$isNumber": field}
         value = {"$cond": [counts, field, None]}  # an event without value still counts for `newest`
-        bucket = {"k": config.key_expression(), "d": lookup(f"${config.at(config.time)}", found)}
+        bucket = {"k": config.key_expression(), "d": lookup(f"${config.at(config.time)}", times)}
         sums = {
             "total": {"$sum": value},
             "count": {"$sum": {"$cond": [counts, 1, 0]}},
@@ -98,7 +98,7 @@ class _Comparison:
             "max": {"$max": value},
             "newest": {"$max": "$arrived"},
         }
-        return [*config.matching(match, found), {"$group": {"_id": bucket, **sums}}]
+        return [*config.matching(match, times), {"$group": {"_id": bucket, **sums}}]
 
 
 def _compare_with(level: str, stored_from: Document, watermark: Timestamp) -> list[Document]:

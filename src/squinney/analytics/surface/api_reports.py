@@ -87,17 +87,17 @@ class ReportOfSite(BaseModel):
     updated_at: AwareDatetime | None
 
 
-def panel_as_json(found: PanelRows) -> dict[str, Any]:
+def panel_as_json(panel: PanelRows) -> dict[str, Any]:
     """Return a panel as the API and the command show it."""
-    kind = PANELS[found.name]
+    kind = PANELS[panel.name]
     return {
-        "name": found.name,
+        "name": panel.name,
         "title": kind.title,
         "dimension": kind.dimension,
         "count": kind.counted,
         "amount": kind.amount,
-        "rows": [_row(row) for row in found.rows],
-        "others": _row(found.others) if found.others else None,
+        "rows": [_row(row) for row in panel.rows],
+        "others": _row(panel.others) if panel.others else None,
     }
 
 
@@ -173,10 +173,10 @@ def read_now(reports: Read, site: Site = "") -> Any:
     return now_as_json(reports.now(site))
 
 
-def now_as_json(found: Now) -> dict[str, Any]:
+def now_as_json(now: Now) -> dict[str, Any]:
     """Return who is on a site, as the API and the command show it."""
-    pages = [{"page": page, "visitors": visitors} for page, visitors in found.pages]
-    return {"visitors": found.visitors, "pages": pages}
+    pages = [{"page": page, "visitors": visitors} for page, visitors in now.pages]
+    return {"visitors": now.visitors, "pages": pages}
 
 
 @router.get("/funnel", response_model=FunnelOfSite, responses=responses())

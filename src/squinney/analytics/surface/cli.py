@@ -156,10 +156,10 @@ def rollup(
 
 
 def _stop(db: Db, name: str, as_json: bool) -> None:
-    found = next((rollups for rollups in Rollups.registered(db) if rollups.name == name), None)
-    if found is None:
+    named = next((rollups for rollups in Rollups.registered(db) if rollups.name == name), None)
+    if named is None:
         raise NotFound(f"there is no roll-up with the name {name}", name=name)
-    found.stop()
+    named.stop()
     print_result({"stopped": name}, f"the roll-up {name} is stopped", as_json)
 
 
@@ -227,11 +227,11 @@ def retention(
     if strategy == "ttl" and keep_days is None:
         raise Invalid("ttl needs --keep-days, the age at which events are deleted", field="keep-days")
     with database(context) as db:
-        found = Retention(db)
+        retained = Retention(db)
         if strategy is not None:
             seconds = None if keep_days is None else int(keep_days * 86_400)
-            found.switch(cast(Strategy, strategy), unit=cast(Unit, unit), keep_seconds=seconds)
-        policy = asdict(found.policy())
+            retained.switch(cast(Strategy, strategy), unit=cast(Unit, unit), keep_seconds=seconds)
+        policy = asdict(retained.policy())
     print_result(policy, ", ".join(f"{name}: {value}" for name, value in policy.items() if value), as_json)
 
 
@@ -247,12 +247,12 @@ def advise(
     """Rate shard keys for the pages of events by a sample of them and by the declared queries."""
     with database(context) as db:
         keys = [_key(text) for text in candidates] if candidates else CANDIDATES
-        found = advise_shard_key(db, keys, sample=sample)
+        advices = advise_shard_key(db, keys, sample=sample)
     if as_json:
-        print_json([asdict(advice) for advice in found])
+        print_json([asdict(advice) for advice in advices])
         return
     table = Table("key", "values", "hottest", "monotonic", "routed", "verdict", "reason", show_lines=True)
-    for advice in found:
+    for advice in advices:
         table.add_row(
             ", ".join(f"{name}: {kind}" for name, kind in advice.key.items()),
             f"{advice.cardinality:,}",

@@ -182,9 +182,9 @@ def imports(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as
     )
 
 
-def _import_row(one: Import) -> list[str]:
-    counts = [f"{count:,}" for count in (one["lines"], one["stored"], one["rejected"])]
-    return [one["_id"], one["name"], one["site"], one["format"], *counts, one["state"]]
+def _import_row(source: Import) -> list[str]:
+    counts = [f"{count:,}" for count in (source["lines"], source["stored"], source["rejected"])]
+    return [source["_id"], source["name"], source["site"], source["format"], *counts, source["state"]]
 
 
 def rejects(

@@ -58,8 +58,8 @@ def report(
         name = _site_or_only(reports, site)
         days = reports.days(name, range, first.date() if first else None, last.date() if last else None)
         if panel is None:
-            found = reports.read(name, days, chosen, limit=limit)
-            print_result(report_as_json(found), _text(found), as_json)
+            whole = reports.read(name, days, chosen, limit=limit)
+            print_result(report_as_json(whole), _text(whole), as_json)
             return
         rows = reports.panel(name, panel, days, chosen, limit=limit)
     if as_csv:
@@ -74,15 +74,15 @@ def _site_or_only(reports: Reports, site: str | None) -> str:
         return site
     sites = reports.sites()
     if len(sites) > 1:
-        names = ", ".join(one or "''" for one in sites[:20])
+        names = ", ".join(site_name or "''" for site_name in sites[:20])
         raise Invalid(f"choose one of the sites with --site: {names}", field="site")
     return sites[0] if sites else ""
 
 
-def _text(found: Report) -> str:
-    head = f"{found.site or 'the site without a name'}, {found.days.first} to {found.days.last} ({found.time_zone})"
-    numbers = [f"{one.value:>10}  {one.name}  {one.change}".rstrip() for one in headlines(found)]
-    return "\n".join([head, *numbers, *(line for name in SHOWN for line in _section(found.panels[name]))])
+def _text(whole: Report) -> str:
+    head = f"{whole.site or 'the site without a name'}, {whole.days.first} to {whole.days.last} ({whole.time_zone})"
+    numbers = [f"{headline.value:>10}  {headline.name}  {headline.change}".rstrip() for headline in headlines(whole)]
+    return "\n".join([head, *numbers, *(line for name in SHOWN for line in _section(whole.panels[name]))])
 
 
 def _section(panel: PanelRows) -> list[str]:
@@ -110,10 +110,10 @@ def report_site(
         if time_zone is not None or own_hosts is not None:
             sites.change(site, time_zone=time_zone, own_hosts=own_hosts)
             ReportDays(db).update()
-        found = sites.settings(site)
-    shown: dict[str, Any] = {name: found[name] for name in ("time_zone", "own_hosts")}
-    hosts = ", ".join(found["own_hosts"]) or "none but its name"
-    print_result({"site": site, **shown}, f"{site}: days in {found['time_zone']}; own hosts: {hosts}", as_json)
+        settings = sites.settings(site)
+    shown: dict[str, Any] = {name: settings[name] for name in ("time_zone", "own_hosts")}
+    hosts = ", ".join(settings["own_hosts"]) or "none but its name"
+    print_result({"site": site, **shown}, f"{site}: days in {settings['time_zone']}; own hosts: {hosts}", as_json)
 
 
 def funnel(
@@ -134,16 +134,16 @@ def funnel(
         reports = Reports(db)
         name = _site_or_only(reports, site)
         days = reports.days(name, range, first.date() if first else None, last.date() if last else None)
-        found = reports.funnel(name, steps, days, chosen)
-    lines = [f"{found.visits:>10,}  100.0%  all visits"]
-    lines += [f"{step.visits:>10,}  {share(step.visits, found.visits):>5.1f}%  {step.page}" for step in found.steps]
-    print_result(asdict(found), "\n".join(lines), as_json)
+        counted = reports.funnel(name, steps, days, chosen)
+    lines = [f"{counted.visits:>10,}  100.0%  all visits"]
+    lines += [f"{step.visits:>10,}  {share(step.visits, counted.visits):>5.1f}%  {step.page}" for step in counted.steps]
+    print_result(asdict(counted), "\n".join(lines), as_json)
 
 
 def now(context: typer.Context, site: OneSite = None, as_json: Json = False) -> None:
     """Show who has viewed a page of a site in the last five minutes."""
     with database(context) as db:
         reports = Reports(db)
-        found = reports.now(_site_or_only(reports, site))
-    lines = [f"{found.visitors:,} on the site", *(f"{visitors:>10,}  {page}" for page, visitors in found.pages)]
-    print_result(now_as_json(found), "\n".join(lines), as_json)
+        people = reports.now(_site_or_only(reports, site))
+    lines = [f"{people.visitors:,} on the site", *(f"{visitors:>10,}  {page}" for page, visitors in people.pages)]
+    print_result(now_as_json(people), "\n".join(lines), as_json)

@@ -76,7 +76,7 @@ def parsed_filters(given: list[str]) -> dict[str, str]:
 
     Raises: `Invalid`.
     """
-    pairs = [one.partition("=") for one in given]
+    pairs = [pair.partition("=") for pair in given]
     if any(not sign for _, sign, _ in pairs):
         raise Invalid("a filter is DIMENSION=VALUE, as browser=Firefox", field="filter")
     return {name: value for name, _, value in pairs}

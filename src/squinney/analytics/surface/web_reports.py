@@ -152,11 +152,11 @@ def show_funnel(
     step: Annotated[list[str], Query(max_length=20)] = [],  # noqa: B006
 ) -> Response:
     """Show how many visits have come to pages, one after the other."""
-    steps = [one for one in step if one]
-    found = reports.funnel(chosen.site, steps, chosen.days, chosen.filters) if steps else None
-    rows = [(one, share(one.visits, found.visits)) for one in found.steps] if found else []
+    steps = [page for page in step if page]
+    funnel = reports.funnel(chosen.site, steps, chosen.days, chosen.filters) if steps else None
+    rows = [(page, share(page.visits, funnel.visits)) for page in funnel.steps] if funnel else []
     fields = [*steps, *[""] * (MAX_STEPS - len(steps))]
-    return render(request, "analytics/funnel.html", chosen=chosen, funnel=found, rows=rows, fields=fields)
+    return render(request, "analytics/funnel.html", chosen=chosen, funnel=funnel, rows=rows, fields=fields)
 
 
 def share(part: int, whole: int) -> float:
@@ -173,8 +173,8 @@ def download_panel(reports: Read, chosen: Chosen, name: str) -> Response:
 @router.get("/panels/{name}", response_class=HTMLResponse)
 def show_panel(request: Request, reports: Read, chosen: Chosen, name: str) -> Response:
     """Show more rows of one panel."""
-    found = reports.panel(chosen.site, name, chosen.days, chosen.filters, limit=ROWS_ALONE)
-    return render(request, "analytics/panel.html", chosen=chosen, panel=_shown(found))
+    panel = reports.panel(chosen.site, name, chosen.days, chosen.filters, limit=ROWS_ALONE)
+    return render(request, "analytics/panel.html", chosen=chosen, panel=_shown(panel))
 
 
 def headlines(report: Report) -> list[Headline]:

@@ -158,9 +158,9 @@ class Sessions:
                 return
             except BulkWriteError as error:
                 failed = error.details["writeErrors"]
-                if error.details["writeConcernErrors"] or any(one["code"] != DUPLICATE_KEY for one in failed):
+                if error.details["writeConcernErrors"] or any(failure["code"] != DUPLICATE_KEY for failure in failed):
                     raise
-                writes = [writes[one["index"]] for one in failed]
+                writes = [writes[failure["index"]] for failure in failed]
 
 
 def _sessions_of(visitor: Visitor, split: Iterable[tuple[datetime, datetime, int]]) -> dict[str, Document]:
@@ -192,19 +192,19 @@ def _split(
 
     A `begun` session has no events any more for its first requests; it is continued with the later requests.
     """
-    found: list[tuple[datetime, datetime, int]] = []
+    visits: list[tuple[datetime, datetime, int]] = []
     if begun is not None:
         last = begun["ts"] + timedelta(seconds=begun["length"])
-        found.append((begun["ts"], last, begun["requests"]))
+        visits.append((begun["ts"], last, begun["requests"]))
         counted = last + timedelta(seconds=1)  # lengths are in whole seconds
         moments = [moment for moment in moments if moment >= counted]
     for moment in moments:
-        if found and moment - found[-1][1] < silence:
-            first, _, requests = found.pop()
-            found.append((first, moment, requests + 1))
+        if visits and moment - visits[-1][1] < silence:
+            first, _, requests = visits.pop()
+            visits.append((first, moment, requests + 1))
         else:
-            found.append((moment, moment, 1))
-    return found
+            visits.append((moment, moment, 1))
+    return visits
 
 
 def _change(session_id: str, wanted: Document | None, stored: Document | None, run: int) -> UpdateOne | None:

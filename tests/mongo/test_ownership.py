@@ -87,6 +87,43 @@ def test_an_empty_collection_and_a_view_are_somebody_elses_too(db: Db):
     assert caught.value.details["collections"] == ["notes", "plain"]
 
 
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"viewOn": "base", "pipeline": []}, "a view"),
+        ({"timeseries": {"timeField": "at"}}, "a time series"),
+        ({"capped": True, "size": 100_000}, "a capped collection"),
+    ],
+)
+def test_what_cannot_keep_documents_is_never_taken_over(db: Db, options: dict[str, Any], what: str, recorded: bool):
+    if recorded and "capped" not in options:
+        apply(db, [NOTES, PLAIN])
+        db["notes"].drop()
+    db.create_collection("notes", **options)
+    before = list(db.list_collections())
+    with pytest.raises(NotOurs, match=f"notes is {what}, which cannot keep documents"):
+        squinney.prepare(db, NOTES, adopt=["notes"])
+    assert list(db.list_collections()) == before
+    doctor.examine(db)
+
+
+@pytest.mark.parametrize("records", [{"viewOn": "base", "pipeline": []}, {}])
+def test_records_of_somebody_else_are_refused(db: Db, records: dict[str, Any]):
+    db.create_collection(RECORDS, **records)
+    if not records:
+        db[RECORDS].insert_one({"_id": "plain", "of": "somebody else"})
+    with pytest.raises(NotOurs, match=f"has a {RECORDS} that Squinney did not make"):
+        apply(db, [NOTES, PLAIN])
+    assert "notes" not in db.list_collection_names()
+
+
+def test_a_database_that_differs_by_case_is_refused_in_a_sentence(db: Db):
+    db["plain"].insert_one({})
+    with pytest.raises(Invalid, match="only by upper case"):
+        apply(db.client[db.name.upper()], [PLAIN])
+
+
 def test_what_was_made_is_recorded(db: Db):
     apply(db, [NOTES, PLAIN])
     records = {record.pop("_id"): record for record in db[RECORDS].find()}
@@ -117,7 +154,8 @@ def test_to_take_over_one_collection_takes_over_no_other(db: Db):
         squinney.prepare(
             db, ledger, commerce, adopt=["ledger.accounts", "commerce.orders", "commerce.payments", "commerce.products"]
         )
-    assert caught.value.details["collections"] == ["squinney.keys"]
+    # The capped collection cannot be taken over.
+    assert caught.value.details["collections"] == ["squinney.keys", "commerce.payments"]
     assert foreign.state(db) == before
 
 

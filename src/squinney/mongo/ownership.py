@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection as Names
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pymongo import ReadPreference, ReplaceOne, UpdateOne
 from pymongo.collection import Collection as Stored
+from pymongo.errors import BulkWriteError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
@@ -21,6 +22,7 @@ RECORDS = "squinney.schema"
 RESTORING = "restoring"  # a record of this name tells that a backup is being restored
 # guard: few indexes that are alike by chance recognise nothing
 MIN_MATCHES = 3  # distinctive marks, in all collections together; fewer may be alike by chance
+DIFFERS_BY_CASE = 13297
 Origin = Literal["created", "recognised", "adopted"]
 
 
@@ -35,6 +37,7 @@ class Ownership:
     recognised: Names[str] = ()
     foreign: Sequence[str] = ()
     adopted: Names[str] = ()
+    unusable: Mapping[str, str] = field(default_factory=dict)  # what these foreign ones are, such as "a view"
 
     def exists(self, collection: Collection) -> bool:
         """Return whether the database had the collection when this was read."""
@@ -57,9 +60,7 @@ class Ownership:
             if collection.name not in self.records
         ]
         if new:  # only inserted: another process may have finished meanwhile, and its record says so
-            _stored(self.db).bulk_write(
-                [UpdateOne({"_id": record["_id"]}, {"$setOnInsert": record}, upsert=True) for record in new]
-            )
+            self._write([UpdateOne({"_id": record["_id"]}, {"$setOnInsert": record}, upsert=True) for record in new])
 
     def record_done(self) -> None:
         """Record the indexes and validators that exist now."""
@@ -101,8 +102,17 @@ class Ownership:
     def _replace(self, records: Sequence[Document]) -> None:
         changed = [record for record in records if self.records.get(record["_id"]) != record]
         if changed:
-            _stored(self.db).bulk_write([ReplaceOne({"_id": record["_id"]}, record, upsert=True) for record in changed])
+            self._write([ReplaceOne({"_id": record["_id"]}, record, upsert=True) for record in changed])
         self.records.update({record["_id"]: record for record in changed})
+
+    def _write(self, writes: Sequence[UpdateOne | ReplaceOne[Document]]) -> None:
+        try:
+            _stored(self.db).bulk_write(writes)
+        except BulkWriteError as error:
+            if any(failed["code"] == DIFFERS_BY_CASE for failed in error.details.get("writeErrors", ())):
+                message = f"the server has a database whose name differs from {self.db.name} only by upper case"
+                raise Invalid(f"{message}; use its name, or another one", field="database") from error
+            raise
 
 
 def read_ownership(db: Db, collections: Iterable[Collection], adopt: Iterable[str] = ()) -> Ownership:
@@ -115,22 +125,42 @@ def read_ownership(db: Db, collections: Iterable[Collection], adopt: Iterable[st
     if unknown := sorted(adopted - names):
         raise Invalid(f"adopt: {', '.join(unknown)} is not a collection that is prepared here", field="adopt")
     # Before the records: each collection that another process creates meanwhile was recorded before it was created.
-    infos = {info["name"]: info for info in db.list_collections() if info["name"] in names}
+    infos = {info["name"]: info for info in db.list_collections() if info["name"] in {*names, RECORDS}}
+    unusable = {name: what for name, info in infos.items() if (what := _unusable(info, adopted))}
+    if RECORDS in unusable:
+        raise _foreign_records(db)
     options = {name: info.get("options", {}) for name, info in infos.items()}
     records = {record["_id"]: record for record in _stored(db).find({"_id": {"$in": [*sorted(names), RESTORING]}})}
+    # guard: records of somebody else are no records
+    if any("prepared" not in record for name, record in records.items() if name != RESTORING):
+        raise _foreign_records(db)
     # guard: a database that is half restored is not used
     if RESTORING in records:
         raise Conflict(
             f"the database {db.name} is being restored from a backup; if `squinney restore` was ended, run it again"
         )
-    existing = [collection for collection in declared if collection.name in options and collection.name not in adopted]
+    there = options.keys() - unusable.keys()
+    existing = [collection for collection in declared if collection.name in there - adopted]
     unrecorded = [collection for collection in existing if not _is_recorded(db, collection, records)]
-    owned = Ownership(db, declared, options, records, adopted=adopted & options.keys())
-    recognised = _recognised(
-        db, owned, [collection for collection in unrecorded if infos[collection.name]["type"] == "collection"]
-    )
-    foreign = dict.fromkeys(collection.name for collection in unrecorded if collection.name not in recognised)
-    return replace(owned, recognised=recognised, foreign=list(foreign))
+    owned = Ownership(db, declared, options, records, adopted=adopted & there)
+    recognised = _recognised(db, owned, unrecorded)
+    not_ours = {collection.name for collection in unrecorded if collection.name not in recognised} | unusable.keys()
+    foreign = [name for name in dict.fromkeys(collection.name for collection in declared) if name in not_ours]
+    return replace(owned, recognised=recognised, foreign=foreign, unusable=unusable)
+
+
+def _unusable(info: Mapping[str, Any], adopted: Names[str]) -> str:
+    """Return what makes it impossible to keep our documents there, whoever made it; else an empty text."""
+    # guard: a view or a time series is never used, even if it is recorded
+    if info["type"] != "collection":
+        return "a view" if info["type"] == "view" else "a time series"
+    # guard: a capped collection is not taken over, since it would forget documents
+    return "a capped collection" if info["name"] in adopted and info.get("options", {}).get("capped") else ""
+
+
+def _foreign_records(db: Db) -> NotOurs:
+    message = f"the database {db.name} has a {RECORDS} that Squinney did not make; use another database"
+    return NotOurs(message, collections=[RECORDS])
 
 
 def former(db: Db, collections: Iterable[Collection]) -> Ownership | None:
@@ -168,6 +198,10 @@ def require_ours(db: Db, collections: Iterable[Collection], adopt: Iterable[str]
             "end its processes, then run `squinney migrate`, which renames them"
         )
     owned = read_ownership(db, declared, adopt)
+    if owned.unusable:
+        which = ", ".join(f"{name} is {what}" for name, what in owned.unusable.items())
+        message = f"in the database {db.name}, {which}, which cannot keep documents; use another database"
+        raise NotOurs(message, collections=list(owned.foreign))
     # guard: collections of somebody else are refused
     if owned.foreign:
         options = " ".join(f"--adopt {name}" for name in owned.foreign)

@@ -117,6 +117,14 @@ def test_only_pages_are_looked_behind(page: str, browser: TestClient) -> None:
     assert "Commands sent" not in refused.text
 
 
+def test_the_link_stands_only_where_something_is_behind_a_page(browser: TestClient) -> None:
+    for page in ("/", "/shop", "/sign-in"):
+        (link,) = re.findall(r'href="(/behind[^"]*)"', browser.get(page).text)
+        assert browser.get(link).status_code == 200
+    for page in ("/nowhere", "/api/docs", "/behind?page=/shop", f"/shop?search={'x' * 2_000}"):
+        assert 'href="/behind?' not in browser.get(page).text, page
+
+
 def test_a_hidden_page_looks_like_a_missing_one_from_behind(browser: TestClient, systems: assembly.Assembled) -> None:
     nodes, author = systems.services["content"]["nodes"], {"_id": "a", "name": "A"}
     nodes.create(None, "draft", "basic-page", "Draft", author)

@@ -23,6 +23,7 @@ from squinney.service.behind.recording import CommandRecorder, Recording, Sent, 
 from squinney.service.behind.shown import PageText, ShownDocument, shown_documents
 
 NOT_PAGES = ("/api/", "/static/", "/behind", "/prove/events", "/healthz", "/readyz", "/metrics")
+MAX_ADDRESS_LENGTH = 2_000
 MAX_SECONDS = 15.0
 MAX_WAIT_SECONDS = 5.0
 MAX_BYTES = 4 << 20
@@ -80,6 +81,11 @@ class Behind:
         # guard: without demo data only admins look behind a page
         return self.for_everybody or visitor.role == "admin"
 
+    def can_show(self, page: str) -> bool:
+        """Return whether this address may be a page; whether it is one is known once it is made."""
+        path = page.partition("?")[0]
+        return path.startswith("/") and not path.startswith(("//", *NOT_PAGES)) and len(page) <= MAX_ADDRESS_LENGTH
+
     async def look(self, scope: Scope, visitor: Visitor, page: str) -> MadePage:
         """Make the page at this address once more for the same visitor, and return how it was made.
 
@@ -87,7 +93,7 @@ class Behind:
         are looking.
         """
         path, _, query = page.partition("?")
-        if not path.startswith("/") or path.startswith(("//", *NOT_PAGES)):
+        if not self.can_show(page):
             raise Invalid("only pages of this site can be looked behind", field="page")
         wanted = {**_copied(scope), "method": "GET", "path": unquote(path), "raw_path": path.encode()}
         answer, sent = await self._recorded({**wanted, "query_string": query.encode()}, _no_body)

@@ -18,7 +18,7 @@ from squinney.http.access.callers import PageRoute
 from squinney.http.access.visitor import visitor_of
 from squinney.http.dependencies import header
 from squinney.http.pages import render
-from squinney.service.behind.mirror import Behind, MadePage
+from squinney.service.behind.mirror import MAX_ADDRESS_LENGTH, Behind, MadePage
 from squinney.service.behind.recording import PACKAGE, Sent
 from squinney.system import System
 
@@ -39,7 +39,7 @@ class Part:
 
 
 @router.get("/behind", response_class=HTMLResponse)
-async def look_behind(request: Request, page: Annotated[str, Query(max_length=2_000)] = "/") -> Response:
+async def look_behind(request: Request, page: Annotated[str, Query(max_length=MAX_ADDRESS_LENGTH)] = "/") -> Response:
     """Make a page once more with recording on, and show the commands and documents that made it."""
     behind = _behind_for(request)
     try:

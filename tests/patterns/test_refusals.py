@@ -147,6 +147,14 @@ def test_a_document_whose_guard_has_failed_is_asked_by_a_read_until_it_passes(ja
     assert beans(jars) == {"a": 99, "b": 0, "c": 0, "d": 1}
 
 
+def test_a_run_that_does_not_match_is_refused_at_once(jars: Db, mongod: Embedded) -> None:
+    """Its write is sent once; a read tells why it did not match."""
+    with recorded(mongod, jars) as (db, sent):
+        with pytest.raises(TooLittle):
+            Transactions(db, timeout_seconds=3).run("move", move("b", "c", 1))
+        assert sent.names() == ["update", "abortTransaction", "find", "commitTransaction"]
+
+
 def test_documents_beyond_a_number_are_suspects_all_the_same(
     jars: Db, mongod: Embedded, monkeypatch: pytest.MonkeyPatch
 ) -> None:

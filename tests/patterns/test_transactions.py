@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import Mock
@@ -12,7 +13,7 @@ from bson.datetime_ms import DatetimeMS
 from pymongo import MongoClient
 from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure
-from tests.patterns.interrupt import client_losing_reply
+from tests.patterns.interrupt import client_losing_reply, meanwhile
 from tests.patterns.jars import TooLittle, beans, fill, filled, move, outcome_of
 from tests.racing import at_once
 
@@ -33,6 +34,7 @@ from squinney.transactions import (
     Step,
     Transactions,
     WriteRefused,
+    attempts,
     commits,
     in_transaction,
     once,
@@ -300,6 +302,38 @@ def test_once_runs_a_transaction_once_per_key(jars: Db) -> None:
         add(2)
     assert once(jars, "add", work, key=Key("k", "another"), arguments={"amount": 1}) == {"before": 101}
     assert once(jars, "add", work, key=None, arguments={"amount": 1}) == {"before": 102}
+
+
+@pytest.mark.parametrize("command", ["update", "commitTransaction"])
+def test_a_repeat_waits_for_the_first_call_instead_of_being_refused(jars: Db, mongod: Embedded, command: str) -> None:
+    """Its callback decides by a document that it does not write, and which changes before the first call commits."""
+
+    def add(db: Db) -> int:
+        def work(session: ClientSession) -> int:
+            before = db.jars.find_one({"_id": "a"}, session=session)
+            if not before or before["beans"] < 100:
+                raise TooLittle
+            db.jars.update_one({"_id": "b"}, {"$inc": {"beans": 1}}, session=session)
+            return 7
+
+        return once(db, "add", work, key="k", arguments={})
+
+    def meanwhile_repeat() -> None:
+        jars.jars.update_one({"_id": "a"}, {"$set": {"beans": 0}})
+        retried = attempts.retries()["retried"]
+        repeats.append(pool.submit(add, jars))
+        while not repeats[0].done() and attempts.retries()["retried"] < retried + 3:
+            time.sleep(0.01)
+
+    repeats: list[Future[int]] = []
+    collection = 1 if command == "commitTransaction" else "jars"
+    with (
+        ThreadPoolExecutor(1) as pool,
+        meanwhile(mongod, jars, meanwhile_repeat, command, collection) as db,  # type: ignore[arg-type]
+    ):
+        assert add(db) == 7
+        assert repeats[0].result() == 7
+    assert beans(jars)["b"] == 1
 
 
 # ---- lost replies, time, and what the server ends ----

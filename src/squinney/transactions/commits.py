@@ -17,7 +17,7 @@ from squinney.mongo.schema import DUPLICATE_KEY, Db, Document
 from squinney.transactions import group_commit, keys, refusals
 from squinney.transactions.attempts import Tries, may_try_again
 from squinney.transactions.errors import WriteRefused
-from squinney.transactions.group_commit import Alone, Run, TakenOut
+from squinney.transactions.group_commit import Alone, PendingRuns, Run, TakenOut
 from squinney.transactions.keys import KeyRecord, Outcome
 from squinney.transactions.steps import CHECKED, Plan, Step
 
@@ -32,8 +32,8 @@ class Unmatched(Exception):
 def commit_plan(db: Db, kind: str, plan: Plan, key: KeyRecord | None, tries: Tries) -> Outcome:
     """Apply all steps in one transaction; retry while the server asks for it and time is left.
 
-    The steps are sent in batches, usually one per collection, together with those of other waiting runs. A run that
-    does not match is sent alone, its steps one by one in the plan's order, to find the step that refuses.
+    The steps are sent in batches, usually one per collection, together with those of other waiting runs. If a run does
+    not match, a read tells which step refuses. If none does now, it is sent alone, its steps one by one.
     """
     run_id = ObjectId()
     # guard: the first result is given as a repeat will get it
@@ -45,9 +45,10 @@ def commit_plan(db: Db, kind: str, plan: Plan, key: KeyRecord | None, tries: Tri
     absent = 0
     while True:
         try:
-            # guard: a document whose guard has failed is asked by a read first
-            if suspects := queue.suspects_of(run):
-                _refuse_early(db, plan, key, suspects)
+            # guard: a run that did not match is refused by a read
+            # guard: a document that has just refused a run is asked by a read first
+            if run.unmatched or queue.has_suspect(run):
+                _refuse_by_reading(db, queue, plan, key)
             queue.commit(run, partial(_send, db))
             return Outcome(run_id, result)
         except Alone:
@@ -58,10 +59,10 @@ def commit_plan(db: Db, kind: str, plan: Plan, key: KeyRecord | None, tries: Tri
                 # guard: a repeat gets the first outcome
                 if outcome := keys.outcome_of(db, key):
                     return outcome
+            elif reports:
+                absent = _refuse_duplicate(db, step, reports[0], absent)
             else:
-                if not reports:
-                    queue.suspect(step.identity)
-                absent = _refuse(db, step, reports, absent)
+                run.unmatched, absent = True, 0
             tries.pause()
         except PyMongoError as error:
             if not may_try_again(error):
@@ -69,25 +70,24 @@ def commit_plan(db: Db, kind: str, plan: Plan, key: KeyRecord | None, tries: Tri
             tries.pause(error)
 
 
-def _refuse_early(db: Db, plan: Plan, key: KeyRecord | None, suspects: frozenset[Any]) -> None:
-    """Refuse a run by reading: a document whose guard failed just now would cost the other runs of a group."""
-    last = max(number for number, step in enumerate(plan.steps) if step.identity in suspects)
-    # guard: the error is that of the first step, also if it is read
-    if refusal := refusals.first_refusal(db, plan.steps[: last + 1], key):
-        raise refusal
+def _refuse_by_reading(db: Db, queue: PendingRuns, plan: Plan, key: KeyRecord | None) -> None:
+    """Raise the error of the first step that is refused now; a write that does not match would cost other runs more."""
+    # guard: the error is that of the first step that is refused
+    if refused := refusals.first_refusal(db, plan.steps, key):
+        step, error = refused
+        queue.suspect(step.identity)
+        raise error
 
 
-def _refuse(db: Db, step: Step, reports: Sequence[Document], absent: int) -> int:
+def _refuse_duplicate(db: Db, step: Step, report: Document, absent: int) -> int:
     """Return how often in a row the step's value was a duplicate although no document has it.
 
     Raises: the step's error, unless a retry may succeed.
     """
-    refusal = refusals.duplicate_of(db, step, reports[0]) if reports else refusals.first_refusal(db, [step])
-    if refusal:
-        raise refusal
-    if reports and absent + 1 == MAX_ABSENT:
-        raise step.duplicate(None)
-    return absent + 1 if reports else 0
+    refusal = refusals.duplicate_of(db, step, report)
+    if refusal or absent + 1 == MAX_ABSENT:
+        raise refusal or step.duplicate(None)
+    return absent + 1
 
 
 # ---- sending ----
@@ -120,6 +120,8 @@ def _send_batched(db: Db, runs: Sequence[Run], session: ClientSession) -> None:
         # guard: a rejected write leaves its group
         # guard: a key that was used takes only its own run out of the group
         unmatched = [*reply.get("writeErrors", ()), *upserted]
+        for report in unmatched:
+            batch[report["index"]][2].unmatched = report.get("code", DUPLICATE_KEY) == DUPLICATE_KEY
         if unmatched:
             raise TakenOut([batch[report["index"]][2] for report in unmatched])
         # guard, 2 lines: an unmatched step that the reply does not name is noticed

@@ -57,6 +57,7 @@ class Run:
     writes: Sequence[tuple[Step, Document]]
     documents: frozenset[Any]
     alone: bool = False  # it was taken out of its group, and goes without others from now on
+    unmatched: bool = False  # one of its steps did not match, so a read must tell which step refuses
     came_at: float = 0
     ends_at: float = 0
     size: int = 0
@@ -116,17 +117,17 @@ class PendingRuns:
         self._suspects: set[Any] = set()
 
     def suspect(self, document: Any) -> None:
-        """Note a document whose guard has just failed: `suspects_of` names it until a run on it succeeds."""
+        """Note a document that has just refused a run: it is a suspect until a run on it succeeds."""
         with self._lock:
             if len(self._suspects) >= MAX_SUSPECTS:
                 # guard: the number of suspects is limited
                 self._suspects.clear()
             self._suspects.add(document)
 
-    def suspects_of(self, run: Run) -> frozenset[Any]:
-        """Return the documents of the run whose guards have just failed."""
+    def has_suspect(self, run: Run) -> bool:
+        """Return whether one of the run's documents has just refused a run."""
         with self._lock:
-            return run.documents & self._suspects
+            return not self._suspects.isdisjoint(run.documents)
 
     def commit(self, run: Run, send: Send) -> None:
         """Send the run's writes in a transaction and commit it, alone or in a group.

@@ -18,15 +18,15 @@ from squinney.transactions.keys import ANY_DATE, KeyRecord, earlier_outcome
 from squinney.transactions.steps import Step
 
 
-def first_refusal(db: Db, steps: Iterable[Step], key: KeyRecord | None = None) -> SquinneyError | None:
-    """Return the error of the first step that is refused now; None also for a key that has an outcome."""
+def first_refusal(db: Db, steps: Iterable[Step], key: KeyRecord | None) -> tuple[Step, SquinneyError] | None:
+    """Return the first step that is refused now, and its error; None also for a key that has an outcome."""
 
-    def look(session: ClientSession) -> SquinneyError | None:
+    def look(session: ClientSession) -> tuple[Step, SquinneyError] | None:
         # guard, 2 lines: a repeat is not refused for a document that is a suspect
         if earlier_outcome(db, key, session):
             return None
         # guard, 3 lines: a refusal is decided in a transaction
-        return next((error for step in steps if (error := refusal_in(db, step, session))), None)
+        return next(((step, error) for step in steps if (error := refusal_in(db, step, session))), None)
 
     return in_transaction(db, look)
 

@@ -91,8 +91,8 @@ def once(
     A repeat with the same key and `arguments` returns what `work` returned first. `also` are steps of the caller's,
     which follow `work`; none may be on a collection of `own`, which are those that `work` changes.
 
-    Atomic: the transaction's commit, which includes the key's record. Of two concurrent calls the server aborts one,
-    whose retry finds the other's record.
+    Atomic: the transaction's commit, which includes the key's record. Of two concurrent calls with a key, one waits for
+    the other and returns its result.
     After a crash: nothing remains.
     Raises: as `in_transaction`; `KeyReused`; the errors of `also`; `WriteRefused` if the server rejects the key's
     record.
@@ -101,20 +101,29 @@ def once(
     record = keys.key_record(kind, key, arguments)
     # guard: a further step on a collection that the callback changes is an error
     require_apart(also, own)
+    changed = [*own, *(step.name for step in also)]
 
     def work_once(session: ClientSession) -> T:
-        # guard, 2 lines: work under a key happens once
-        if earlier := keys.earlier_outcome(db, record, session):
-            return cast(T, earlier.result)
+        run_id = ObjectId()
+        if record:
+            # First, without the result: while this transaction is open, a repeat meets a conflict and decides nothing.
+            # guard: a repeat waits for the first call with its key
+            commits.send_step(db, *keys.recording(kind, run_id, record, None, changed), session)
         result = work(session)
         # guard: the further steps of a callback happen
         commits.apply_steps(db, also, session)
-        if record:
+        if record and result is not None:
             # guard: work under a key returns its result as a repeat will get it
             result = keys.as_stored(result)
-            # The key was free in this transaction's snapshot, so a record that came later would be a conflict.
-            changed = [*own, *(step.name for step in also)]
-            commits.send_step(db, *keys.recording(kind, ObjectId(), record, result, changed), session)
+            # guard: the result of work under a key is recorded
+            commits.send_step(db, *keys.recording(kind, run_id, record, result, changed), session)
         return result
 
-    return in_transaction(db, work_once, seconds=seconds)
+    with operation(seconds):
+        while True:
+            try:
+                return in_transaction(db, work_once, seconds=seconds)
+            except commits.Unmatched:
+                # guard: work under a key happens once
+                if earlier := keys.outcome_of(db, record):
+                    return cast(T, earlier.result)

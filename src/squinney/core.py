@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from squinney import transactions
+from squinney import shared_rates, transactions
 from squinney.mongo.schema import Collection
 from squinney.patterns import follow, leases, migrations, queue
 from squinney.patterns import jobs as job_records
@@ -12,9 +12,11 @@ from squinney.patterns.jobs import Job
 from squinney.transactions import end_abandoned
 
 _DEMO = Collection("squinney.demo", formerly="demo", unsharded="one small document per system")
-CORE = (transactions, migrations, leases, queue, follow, job_records)
+CORE = (transactions, migrations, leases, queue, follow, job_records, shared_rates)
 CORE_COLLECTIONS = [*(collection for pattern in CORE for collection in pattern.COLLECTIONS), _DEMO]
-CORE_QUERIES = [query for pattern in (transactions, leases, queue, follow, job_records) for query in pattern.QUERIES]
+CORE_QUERIES = [
+    query for pattern in (transactions, leases, queue, follow, job_records, shared_rates) for query in pattern.QUERIES
+]
 CORE_JOBS = [
     Job(
         "end-abandoned-transactions",

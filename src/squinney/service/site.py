@@ -233,7 +233,9 @@ def _add_middleware(app: FastAPI, modules: list[ModuleType], page_views: PageVie
         app.add_middleware(PageViewMiddleware, views=page_views)
     app.add_middleware(VisitorMiddleware, visitors=app.state.visitors, secrets=options.secrets)
     app.add_middleware(BodyLimitMiddleware, limits=limits, seconds=options.body_seconds)
-    app.add_middleware(ApiKeyMiddleware, keys=_keys(app), scopes=app.state.scopes, options=options)
+    app.add_middleware(
+        ApiKeyMiddleware, db=app.state.assembled.db, keys=_keys(app), scopes=app.state.scopes, options=options
+    )
     app.add_middleware(SheddingMiddleware, options=options)
     app.add_middleware(FailureMiddleware, respond=show_failure)
     app.add_middleware(SecurityMiddleware)

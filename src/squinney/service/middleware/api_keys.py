@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from functools import partial
 
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,12 +18,14 @@ from squinney.errors import SquinneyError
 from squinney.http import error_responses
 from squinney.http.access.callers import API, presented_key, set_checked_key
 from squinney.http.access.permissions import SAFE_METHODS
+from squinney.http.access.visitor import signature_of
 from squinney.http.dependencies import client_address
 from squinney.http.site_options import SiteOptions
 from squinney.identity import ApiKey, KeyRefused, Keys
 from squinney.identity.rules import require_scope
+from squinney.mongo.schema import Db
 from squinney.service.fixed_keys import FixedKeys
-from squinney.service.middleware.rates import BURST_SECONDS, Pace, RateLimited
+from squinney.service.middleware.rates import BURST_SECONDS, Pace, RateLimited, SharedPace
 
 OPEN = {"/api/docs", "/api/openapi.json"}
 UNCOUNTED = {"/healthz", "/readyz", "/metrics"}
@@ -32,13 +35,14 @@ class ApiKeyMiddleware:
     """Refuses a request without a valid key, without the required scope, or beyond the rate limit."""
 
     def __init__(
-        self, app: ASGIApp, *, keys: Keys | FixedKeys, scopes: Mapping[str, str], options: SiteOptions
+        self, app: ASGIApp, *, db: Db, keys: Keys | FixedKeys, scopes: Mapping[str, str], options: SiteOptions
     ) -> None:
         self._app = app
         self._scopes = scopes
         self._keys = keys
-        self._by_key = Pace(options.rate_per_key, burst_seconds=BURST_SECONDS)
-        self._by_address = Pace(options.rate_per_address, burst_seconds=BURST_SECONDS)
+        name_of = partial(signature_of, options.secret, "rate")  # nobody's address is stored
+        self._by_key = SharedPace(db, options.rate_per_key, burst_seconds=BURST_SECONDS, name_of=name_of)
+        self._by_address = SharedPace(db, options.rate_per_address, burst_seconds=BURST_SECONDS, name_of=name_of)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):

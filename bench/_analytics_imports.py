@@ -67,7 +67,7 @@ class Runs:
 def imports(connection: Connection, rounds: int, quick: bool) -> list[str]:
     """Measure all contenders in turns, each with an empty database with all indexes."""
     with tempfile.TemporaryDirectory(prefix="squinney-bench-") as folder:
-        log = _log(Path(folder), LINES // (10 if quick else 1))
+        log = sample_log(Path(folder), LINES // (10 if quick else 1))
         lines = log.read_bytes().count(b"\n")
         contenders = _contenders(connection, log)
         runs = _runs(connection, contenders, lines, rounds)
@@ -130,7 +130,7 @@ def _aims(runs: dict[str, Runs]) -> list[Aim]:
     return aims
 
 
-def _log(folder: Path, lines: int) -> Path:
+def sample_log(folder: Path, lines: int) -> Path:
     """Write the real log, repeated each year; it is searched for in the same folders as by the tests."""
     folders = [Path(os.environ.get("SQUINNEY_TEST_DATA", "."))]
     folders += [parent / "shared" / "data" for parent in Path(__file__).resolve().parents]
@@ -140,7 +140,9 @@ def _log(folder: Path, lines: int) -> Path:
     content = gzip.decompress(sample.read_bytes())
     path = folder / "access.log"
     copies = lines // content.count(b"\n")
-    path.write_bytes(b"".join(content.replace(b"/2015:", b"/%d:" % (2015 - number)) for number in range(copies)))
+    with path.open("wb") as file:
+        for number in range(copies):
+            file.write(content.replace(b"/2015:", b"/%d:" % (2015 - number)))
     return path
 
 
@@ -259,7 +261,7 @@ def memory(connection: Connection, rounds: int, quick: bool) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="squinney-bench-") as folder:
         for times in (1, 4):
             fresh(connection)
-            path = _log(Path(folder), LINES * times // (10 if quick else 2))
+            path = sample_log(Path(folder), LINES * times // (10 if quick else 2))
             program = [sys.executable, "-c", MEMORY, uri_of(connection), str(path)]
             done = subprocess.run(program, capture_output=True, text=True, check=True)
             peaks.append((path.stat().st_size >> 20, int(done.stdout) >> 10))
@@ -273,24 +275,16 @@ def reads(connection: Connection, rounds: int, quick: bool) -> list[str]:
     """Measure the first page of each kind of reading, warm, in pages and with a document an event."""
     db = fresh(connection)
     with tempfile.TemporaryDirectory(prefix="squinney-bench-") as folder:
-        log = _log(Path(folder), LINES * 5 // (50 if quick else 1))
+        log = sample_log(Path(folder), LINES * 5 // (50 if quick else 1))
         lines = log.read_bytes().count(b"\n")
         EventLog(db).import_file(log)
         _insert_many(db, _events(log), indexed=True)
-    start, end = datetime(1900, 1, 1, tzinfo=UTC), datetime(2016, 1, 1, tzinfo=UTC)
-    minute = datetime(2015, 5, 18, 10, 5, tzinfo=UTC)
-    asked: dict[str, tuple[datetime, datetime, dict[str, str]]] = {
-        "100 events of a busy path": (start, end, {"path": "/favicon.ico"}),
-        "100 events of a host": (start, end, {"host": "66.249.73.135"}),
-        "100 events of a rare path": (start, end, {"path": "/robots.txt.bak"}),
-        "100 events of a minute": (minute, minute + timedelta(minutes=1), {}),
-    }
     rows = []
     slowest = 0.0
-    for name, (first, last, wanted) in asked.items():
-        pages = _median_ms(lambda: EventLog(db).page(first, last, limit=100, **wanted))  # noqa: B023
+    for name, (first, last, wanted) in ASKED.items():
+        pages = median_ms(lambda: EventLog(db).page(first, last, limit=100, **wanted))  # noqa: B023
         where = {**wanted, "time": {"$gte": first, "$lt": last}}
-        flat = _median_ms(lambda: list(db[FLAT].find(where).sort("time", 1).limit(100)))  # noqa: B023
+        flat = median_ms(lambda: list(db[FLAT].find(where).sort("time", 1).limit(100)))  # noqa: B023
         rows.append((name, f"{pages:.1f}", f"{flat:.1f}"))
         slowest = max(slowest, pages)
     connection.client.drop_database(db.name)
@@ -299,7 +293,17 @@ def reads(connection: Connection, rounds: int, quick: bool) -> list[str]:
     return ["## Reads", f"Medians of 30, warm, of {lines:,} lines.", table, met([aim])]
 
 
-def _median_ms(work: Callable[[], object]) -> float:
+START, END = datetime(1000, 1, 2, tzinfo=UTC), datetime(2016, 1, 1, tzinfo=UTC)
+MINUTE = datetime(2015, 5, 18, 10, 5, tzinfo=UTC)
+ASKED: dict[str, tuple[datetime, datetime, dict[str, str]]] = {
+    "100 events of a busy path": (START, END, {"path": "/favicon.ico"}),
+    "100 events of a host": (START, END, {"host": "66.249.73.135"}),
+    "100 events of a rare path": (START, END, {"path": "/robots.txt.bak"}),
+    "100 events of a minute": (MINUTE, MINUTE + timedelta(minutes=1), {}),
+}
+
+
+def median_ms(work: Callable[[], object]) -> float:
     times = []
     for _ in range(30):
         began = time.perf_counter()

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 
 from bench import report
+from bench._analytics_goaccess import goaccess
+from bench._analytics_growth import growth
 from bench._analytics_hits import hits, layouts, preallocation, series
 from bench._analytics_imports import imports, memory, reads
 from bench._analytics_rollups import rollups
@@ -18,6 +20,8 @@ from squinney.mongo.connect import Connection
 
 PARTS: dict[str, Callable[[Connection, int, bool], list[str]]] = {
     "imports": imports,
+    "goaccess": goaccess,
+    "growth": growth,
     "memory": memory,
     "reads": reads,
     "hits": hits,
@@ -26,7 +30,7 @@ PARTS: dict[str, Callable[[Connection, int, bool], list[str]]] = {
     "preallocation": preallocation,
     "rollups": rollups,
 }
-ONCE = ("memory", "reads", "rollups")
+ONCE = ("goaccess", "growth", "memory", "reads", "rollups")
 PAGE = report.PAGES / "analytics.md"
 TITLE = "Analytics compared with the plain driver and similar tools"
 INTRODUCTION = (

@@ -1,4 +1,4 @@
-"""Checks and repairs of hits and roll-ups. Hits are repaired from their minutes, roll-ups from their events."""
+"""Checks and repairs of pages, hits and roll-ups. Hits are repaired from their minutes, roll-ups from their events."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from functools import partial
 
 from pymongo.client_session import ClientSession
 
+from squinney.analytics.events.documents import EVENTS, IMPORTS
+from squinney.analytics.events.queries import AHEAD_OF_IMPORT, MISSHAPEN
 from squinney.analytics.hits import queries
 from squinney.analytics.hits.documents import DAILY_HITS, MONTHLY_HITS
 from squinney.analytics.hits.increments import filter_for, transact
@@ -32,7 +34,7 @@ def find_problems(db: Db) -> Iterator[Problem]:
 
 @operation(None)
 def repair(db: Db) -> Counter[str]:
-    """Set days to the sum of their minutes, months to the sum of their days, and rebuild roll-ups that differ.
+    """Set days to the sum of their minutes and months to that of their days, describe pages, rebuild roll-ups.
 
     Atomic: each document, in a transaction that also reads the numbers it sums; each bucket.
     After a crash: some documents are repaired; run it again.
@@ -64,6 +66,20 @@ def _set_month(db: Db, metadata: Document, session: ClientSession) -> int:
     return updated.modified_count or int(updated.upserted_id is not None)
 
 
+def _describe_page(db: Db, found: Document) -> int:
+    """Set what the page says about its events by the events, if only that is wrong."""
+    told = {"n": {"$size": "$events"}, "from": {"$min": "$events.time"}, "to": {"$max": "$events.time"}}
+    return db[EVENTS].update_one({"_id": found["_id"]}, [{"$set": told}]).modified_count
+
+
+def _ahead_of_import(db: Db) -> Iterator[Document]:
+    """Yield a page of each source that has lines after its checkpoint: an import would store them again."""
+    for record in db[IMPORTS].find({}, {"name": 1, "offset": 1}):
+        page = AHEAD_OF_IMPORT.find_one(db, source=record["_id"], offset=record["offset"], projection={"end": 1})
+        if page:
+            yield {**page, "name": record["name"], "offset": record["offset"]}
+
+
 CHECKS = [  # days first, because months are computed from days
     Check(
         "wrong-day",
@@ -85,6 +101,20 @@ CHECKS = [  # days first, because months are computed from days
         lambda db: db["analytics.imports"].find({"$expr": {"$gt": ["$hits_offset", "$offset"]}}),
         "{name} has hits for lines that are not imported",
         collection="analytics.imports",
+    ),
+    Check(
+        "wrong-page",
+        MISSHAPEN,
+        lambda page: f"the page {page['_id']} is not what its events say: {', '.join(page['why'])}",
+        repair=_describe_page,
+        repairable=lambda page: set(page["why"]) <= {"n", "from", "to"},
+        counted_as="pages described",
+    ),
+    Check(
+        "page-ahead",
+        _ahead_of_import,
+        "{name} has events up to byte {end}, but is imported up to {offset}",
+        collection=EVENTS,
     ),
 ]
 

@@ -89,6 +89,47 @@ def test_hits_ahead_of_their_events_are_reported(counted: Db) -> None:
     assert codes(counted) == ["hits-ahead"]
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"$inc": {"n": 1}}, "n"),
+        ({"$set": {"from": AT - timedelta(minutes=1)}}, "from"),
+        ({"$set": {"to": AT + timedelta(minutes=1)}}, "to"),
+    ],
+)
+def test_a_page_that_is_not_what_its_events_say_is_repaired(counted: Db, change: dict, why: str) -> None:
+    counted["analytics.events"].update_one({"from": AT}, change)
+    (problem,) = find_problems(counted)
+    assert (problem.code, problem.message.rpartition(": ")[2], problem.repairable) == ("wrong-page", why, True)
+    assert repair(counted) == {"pages described": 1}
+    assert codes(counted) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "why"),
+    [
+        ({"_id": "2026-03-28T21/live/x"}, "_id"),
+        ({"_id": "2026-03-28T22/other/x"}, "_id"),
+        ({"to": AT + timedelta(hours=1), "events": [{"time": AT}, {"time": AT + timedelta(hours=1)}], "n": 2}, "hour"),
+        ({"events": [], "n": 0, "from": None, "to": None}, "no events"),
+        ({"site": ["a", "b"]}, "site"),
+    ],
+)
+def test_a_page_that_a_person_must_look_at(analytics_db: Db, page: dict, why: str) -> None:
+    sound = {"_id": "2026-03-28T22/live/x", "source": "live", "from": AT, "to": AT, "n": 1, "events": [{"time": AT}]}
+    analytics_db["analytics.events"].insert_one({**sound, **page})
+    (problem,) = find_problems(analytics_db)
+    assert (problem.code, problem.repairable) == ("wrong-page", False)
+    assert why in problem.message
+
+
+def test_a_page_after_the_checkpoint_of_its_import_is_reported(log: EventLog, analytics_db: Db) -> None:
+    log.import_file(io.BytesIO(line().encode() * 3))
+    assert codes(analytics_db) == []
+    analytics_db["analytics.imports"].update_one({}, {"$inc": {"offset": -1}})
+    assert codes(analytics_db) == ["page-ahead"]
+
+
 def test_verify_skips_events_that_are_not_rolled_up_yet(counted: Db) -> None:
     EventLog(counted).record({"time": AT, "path": "/p", "bytes": 1})
     assert list(verify(counted)) == []

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from squinney.analytics.rules import within
-from squinney.mongo.queries import Pipeline, Query, declared
+from squinney.mongo.queries import Pipeline, Query, declared, problem_query
 from squinney.mongo.schema import Document
 
 _START, _END = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
@@ -186,4 +186,36 @@ REJECTS = Query(
     routing="broadcast",
     reason="there are few rejects, and only people read them",
 )
+AHEAD_OF_IMPORT = Query(
+    "events.ahead-of-import",
+    "analytics.events",
+    where=lambda source, offset: {"source": source, "end": {"$gt": offset}},
+    example={"source": _SOURCE, "offset": 0},
+    routing="broadcast",
+    reason="find_problems() reads everything",
+)
 QUERIES = declared(globals())
+
+
+def _misshapen() -> list[Document]:
+    """Find pages that do not say what is in them; `why` has what is wrong.
+
+    Events without an hour, or of another one, would be missed by every reader.
+    """
+    events, hour = {"$ifNull": ["$events", []]}, {"date": "$from", "format": "%Y-%m-%dT%H", "onNull": "?"}
+    begin = {"$concat": [{"$dateToString": hour}, "/", {"$ifNull": ["$source", "?"]}, "/"]}
+    to_hour = {"$dateToString": {**hour, "date": "$to"}}
+    right = {
+        "n": {"$eq": ["$n", {"$size": events}]},
+        "from": {"$eq": ["$from", {"$min": "$events.time"}]},
+        "to": {"$eq": ["$to", {"$max": "$events.time"}]},
+        "more than one hour": {"$eq": [to_hour, {"$dateToString": hour}]},
+        "_id": {"$eq": [{"$indexOfCP": [{"$toString": "$_id"}, begin]}, 0]},
+        "no events": {"$gt": [{"$size": events}, 0]},
+        "site": {"$in": [{"$type": "$site"}, ["missing", "string"]]},
+    }
+    why = {"$concatArrays": [{"$cond": [is_right, [], [name]]} for name, is_right in right.items()]}
+    return [{"$project": {"n": 1, "from": 1, "to": 1, "why": why}}, {"$match": {"why": {"$ne": []}}}]
+
+
+MISSHAPEN = problem_query("events.misshapen", "analytics.events", _misshapen)

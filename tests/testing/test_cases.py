@@ -38,3 +38,10 @@ def test_cases_are_a_collection_as_parametrize_needs() -> None:
     assert isinstance(cases, Collection)
     assert all(case in cases for case in cases)
     assert _case("Polls.vote") not in cases
+
+
+def test_what_follows_the_name_of_an_operation_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("cases_shop")
+    module.CASES = [_case("Shop.buy"), _case("Shop.buy twice"), _case("Shop.sell, nothing left")]  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cases_shop", module)
+    assert Cases("cases_shop").covered() == {"Shop.buy", "Shop.sell"}

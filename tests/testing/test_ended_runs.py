@@ -38,7 +38,8 @@ def _run(project: Path) -> tuple[subprocess.Popen[bytes], int, Path]:
     plugins = ["tests.plugins.watch", "tests.plugins.left_folders", "squinney.testing.plugin", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", *(f"-p{plugin}" for plugin in plugins)]
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "SQUINNEY"))}
-    theirs = {"PYTHONPATH": str(ROOT), "TMPDIR": str(project / "t"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)])
+    theirs = {"PYTHONPATH": path, "TMPDIR": str(project / "t"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     run = subprocess.Popen(
         [*command, "--rootdir", str(project), str(project / "test_waits.py")],
         cwd=project,

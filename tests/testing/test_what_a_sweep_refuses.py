@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from squinney.errors import Conflict
+from squinney.mongo.connect import client_for
+from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.testing import NotCrashSafe
 
@@ -62,6 +64,24 @@ def test_a_child_that_is_killed_leaves_no_folder(sweep: Callable[..., object], t
     socket = Path(note.read_text())
     assert socket.name == "s.sock"
     assert not socket.parent.exists()
+
+
+def _add_elsewhere(db: Db) -> None:
+    _add(db)
+    db.client[f"{db.name}_other"]["jars"].update_one({"_id": "a"}, {"$inc": {"beans": 1}})
+
+
+def _add_by_another_client(db: Db, uri: str) -> None:
+    _add(db)
+    with client_for(uri) as client:
+        client[db.name]["jars"].insert_one({"_id": "b"})
+
+
+def test_writes_that_no_crash_meets(sweep: Callable[..., object], mongod: Embedded) -> None:
+    with pytest.raises(AssertionError, match=r"it wrote to the database 'test_\w+_other'.*: use the one that"):
+        sweep(_nothing, _add_elsewhere, _nothing)
+    with pytest.raises(AssertionError, match=r"it used another client.*: use the database that"):
+        sweep(lambda db: mongod.uri, _add_by_another_client, _nothing)
 
 
 async def _asynchronously(db: Db) -> None:

@@ -211,6 +211,40 @@ def test_a_client_of_an_operations_own(explore: Explorer, mongod: Embedded) -> N
         explore([add_elsewhere], prepare=_jar)
 
 
+def test_commands_by_another_client(explore: Explorer, mongod: Embedded) -> None:
+    with client_for(mongod.uri) as client:
+
+        def add_twice(db: Db) -> None:
+            _add(db)
+            _add(client[db.name])
+
+        with pytest.raises(AssertionError, match="a add_twice sent a command by another client"):
+            explore([add_twice], prepare=_jar)
+
+
+def test_a_write_to_another_database(explore: Explorer) -> None:
+
+    def add_elsewhere(db: Db) -> None:
+        _add(db)
+        db.client[f"{db.name}_other"]["jars"].update_one({"_id": "a"}, {"$inc": {"beans": 1}})
+
+    with pytest.raises(AssertionError, match=r"a add_elsewhere wrote to the database 'explorer_\w+_other'"):
+        explore([add_elsewhere], prepare=_jar)
+
+
+def test_an_operation_that_goes_on_after_its_death(explore: Explorer) -> None:
+    def add_whatever_happens(db: Db) -> None:
+        while True:
+            try:
+                return _add(db)
+            except:  # noqa: E722
+                pass
+
+    with pytest.raises(AssertionError, match="a add_whatever_happens goes on after its death"):
+        explore([add_whatever_happens], prepare=_jar, lost_replies=0)
+    assert explore([_add, _add], prepare=_jar).complete  # others go on undisturbed
+
+
 def test_a_pool_whose_work_runs_in_turn_is_never_explored_completely(explore: Explorer) -> None:
     explored = explore([_add_twice_in_a_pool], prepare=_jar, crashes=0, threads_in_turn=True)
     assert (explored.schedules, explored.complete) == (1, False)  # the two additions may lose each other
@@ -244,6 +278,17 @@ def test_a_failure_after_a_schedule_is_reported_with_the_schedule(explore: Explo
     assert "!" in found.value.schedule
     with pytest.raises(Refuted, match="problems failed: Full"):
         explore([_add, _add], prepare=_jar, problems=_refuse)
+
+
+def test_long_documents_are_cut_in_the_message(explore: Explorer) -> None:
+    def fill(db: Db) -> None:
+        if db["jars"].find_one({"_id": "a"})["beans"] == 0:  # type: ignore[index]
+            db["jars"].insert_one({"note": "x" * 100_000})
+            _add(db)
+
+    with pytest.raises(Refuted, match="no serial order") as failure:
+        explore([fill, fill], prepare=_jar, crashes=0)
+    assert len(str(failure.value)) < 5_000
 
 
 def test_documents_that_are_alike_are_counted(explore: Explorer) -> None:

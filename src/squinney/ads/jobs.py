@@ -12,6 +12,7 @@ from squinney.ads import queries, rules
 from squinney.ads.charging import budgets
 from squinney.ads.documents import Pricing
 from squinney.clock import utcnow
+from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.jobs import Job
@@ -40,6 +41,7 @@ def end_campaigns(db: Db) -> dict[str, int]:
     return {"ended": pinned(db)["ads.campaigns"].update_many(queries.OVERDUE(now=utcnow()), change).modified_count}
 
 
+@operation(60)
 def refresh_ecpm(db: Db, now: datetime | None = None) -> dict[str, int]:
     """Update the eCPM of each CPC ad from its clicks of the last month, for campaigns that delivered recently.
 

@@ -65,14 +65,17 @@ def _statement(name: str, command: Mapping[str, Any]) -> Any:
 
 
 @contextmanager
-def losing_replies() -> Iterator[None]:
-    """In the `with` block, replies can be lost by `LostReply`."""
+def losing_replies(on_reply: Callable[[str], object]) -> Iterator[None]:
+    """In the `with` block, replies can be lost by `LostReply`.
+
+    `on_reply` is called, in the thread that gets a reply, with the name of the client that gets it.
+    """
     with ExitStack() as patched:
         for name, function in RECEIVERS:
             module = _module(name)
             if receive := getattr(module, function, None):
                 wrapped = _unless_lost_async if inspect.iscoroutinefunction(receive) else _unless_lost
-                patched.enter_context(patch.object(module, function, wrapped(receive)))
+                patched.enter_context(patch.object(module, function, wrapped(receive, on_reply)))
         yield
 
 
@@ -83,22 +86,29 @@ def _module(name: str) -> Any:
         return None
 
 
-def _unless_lost(receive: Callable[..., Any]) -> Callable[..., Any]:
+def _unless_lost(receive: Callable[..., Any], on_reply: Callable[[str], object]) -> Callable[..., Any]:
     def receive_unless_lost(conn: Any, request_id: int | None, *args: Any) -> Any:
         reply = receive(conn, request_id, *args)  # the server sends it after the write has happened
+        on_reply(_client_of(conn))
         _lose(request_id)
         return reply
 
     return receive_unless_lost
 
 
-def _unless_lost_async(receive: Callable[..., Any]) -> Callable[..., Any]:
+def _unless_lost_async(receive: Callable[..., Any], on_reply: Callable[[str], object]) -> Callable[..., Any]:
     async def receive_unless_lost(conn: Any, request_id: int | None, *args: Any) -> Any:
         reply = await receive(conn, request_id, *args)
+        on_reply(_client_of(conn))
         _lose(request_id)
         return reply
 
     return receive_unless_lost
+
+
+def _client_of(conn: Any) -> str:
+    """Return the `appname` of the client that a connection belongs to."""
+    return str(conn.opts.metadata.get("application", {}).get("name", ""))
 
 
 def _lose(request_id: int | None) -> None:

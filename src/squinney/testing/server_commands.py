@@ -40,6 +40,13 @@ def described(name: str, command: Mapping[str, Any]) -> str:
     return " ".join(words)
 
 
+def writes_elsewhere(event: CommandStartedEvent, database: str) -> bool:
+    """Return whether a write goes to another database."""
+    writes = is_write(event.command_name, event.command) and event.command_name != "commitTransaction"  # of `admin`
+    # guard: a write to another database is noticed
+    return writes and event.database_name != database
+
+
 class Starts(CommandListener):
     """A command listener that only sees commands start."""
 

@@ -26,7 +26,8 @@ from squinney.testing.emptying import EmptyDatabase
 class Case:
     """One operation to sweep: how to prepare, run and check it.
 
-    - `name` is `Class.method`, `package.function` or `job:<name>`; `covers` lists other operations that `act` calls.
+    - `name` is `Class.method`, `package.function` or `job:<name>`; what differs from another case may follow, as in
+      `Shop.buy twice` or `Shop.buy, nothing left`. `covers` lists other operations that `act` calls.
     - `system` is the name of a Squinney system, or the package of your own system.
     - `prepare(db)` fills the empty collections of the system. Its return value is pickled and passed on as `state`.
     - `act(db, state)` runs the operation once, in a child process; `state` may be left out.
@@ -80,7 +81,7 @@ class Cases:
 
     def covered(self) -> set[str]:
         """Return the names of the public operations and jobs that the cases sweep."""
-        return {name for case in self for name in (case.name.partition(" ")[0], *case.covers)}
+        return {name for case in self for name in (case.name.partition(" ")[0].rstrip(","), *case.covers)}
 
     def sweep(self, case: Case, way: Way, *, db: Db, socket: Path, every: int = 1) -> int:
         """Crash the operation at each of its writes, or at every n-th, and check the database after each crash.

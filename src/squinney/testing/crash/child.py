@@ -24,11 +24,12 @@ from squinney.mongo.connect import client_for
 from squinney.mongo.embedded.server import uri_of
 from squinney.mongo.write_commands import is_write
 from squinney.testing.async_operations import AsyncCaller
+from squinney.testing.bulk_writes import statements_apart
 from squinney.testing.calls import call
 from squinney.testing.crash.proxy import Proxy
 from squinney.testing.effects import Effects
 from squinney.testing.lost_replies import LostReply, losing_replies
-from squinney.testing.server_commands import described
+from squinney.testing.server_commands import described, writes_elsewhere
 
 Way = Literal["before", "after", "reply-lost", "reconnected"]
 WAYS: tuple[Way, ...] = ("before", "after", "reply-lost", "reconnected")
@@ -38,6 +39,10 @@ DIED = 77
 COMPLETED = 78
 FAILED = 79
 NOT_IMPORTABLE = 80
+OTHER_DATABASE = (
+    "it wrote to the database {!r}, which is not emptied between crashes: use the one that it is called with"
+)
+OTHER_CLIENT = "it used another client, whose writes no crash can meet: use the database that it is called with"
 SECONDS_WITHOUT_SERVER = 0.05
 SECONDS_TO_GIVE_UP = 0.5
 MAX_SECONDS = 120  # more than the parent waits
@@ -46,7 +51,10 @@ MAX_SECONDS = 120  # more than the parent waits
 class Killer(CommandListener):
     """Counts the operation's writes and, at the k-th, ends the process or its connection, or loses the reply."""
 
-    def __init__(self, way: Way, at_write: int, proxy: Proxy | None, report: Connection) -> None:
+    def __init__(
+        self, way: Way, at_write: int, proxy: Proxy | None, report: Connection, *, database: str, name: str
+    ) -> None:
+        """`database` and `name` are those of the operation's database and client."""
         self.way = way
         self.at_write = at_write
         self.proxy = proxy
@@ -55,6 +63,9 @@ class Killer(CommandListener):
         self.request: int | None = None
         self.effects = Effects()
         self._lost = LostReply()
+        self._database = database
+        self._name = name
+        self.astray = ""  # what it wrote where no crash and no check reaches it
 
     @property
     def reached(self) -> bool:
@@ -64,6 +75,8 @@ class Killer(CommandListener):
     def started(self, event: CommandStartedEvent) -> None:
         if not is_write(event.command_name, event.command):
             return
+        if writes_elsewhere(event, self._database):
+            self.astray = OTHER_DATABASE.format(event.database_name)
         self.effects.started(event)
         if self._lost.lose_again(event):
             return
@@ -78,6 +91,12 @@ class Killer(CommandListener):
             self._lost.lose(event)
         if self.proxy:
             self.proxy.drop_reply_to = event.request_id
+
+    def note_client(self, name: str) -> None:
+        """Note which client has got a reply."""
+        # guard: commands by another client than the swept operation's are noticed
+        if name != self._name:
+            self.astray = OTHER_CLIENT
 
     def succeeded(self, event: CommandSucceededEvent) -> None:
         self.effects.succeeded(event)
@@ -123,13 +142,15 @@ def run(
         work, prepared = map(pickle.loads, (act, state))
         code = FAILED
         proxy = Proxy(socket, folder) if way == "reply-lost" else None
-        killer = Killer(way, at_write, proxy, report)
+        killer = Killer(way, at_write, proxy, report, database=database, name=app)
         uri = proxy.uri if proxy else uri_of(socket)
         client = client_for(uri, event_listeners=[killer], appname=app)
         asynchronous = AsyncCaller(uri, event_listeners=[killer], appname=app)
-        with losing_replies():
+        with losing_replies(killer.note_client), statements_apart():
             _run(killer, partial(call, work, client[database], prepared, asynchronous))
-        code = DIED if killer.reached else COMPLETED
+        code = FAILED if killer.astray else DIED if killer.reached else COMPLETED
+        if killer.astray:
+            report.send(killer.astray)
         if code == COMPLETED and not killer.effects.changed:
             for name in killer.effects.collections:
                 report.send(name)

@@ -20,13 +20,22 @@ from squinney.testing.async_operations import AsyncCaller, operation_task
 from squinney.testing.effects import Effects
 from squinney.testing.explorer.written_collections import WrittenCollections
 from squinney.testing.lost_replies import LostReply
-from squinney.testing.server_commands import described
+from squinney.testing.server_commands import described, writes_elsewhere
 from squinney.transactions import group_commit
 
 Status = Literal["running", "held", "waiting", "done"]  # "waiting": for another operation, inside the server
 Arrival = tuple["Actor", Status]  # an actor that is now held or done
 Run = Callable[..., Any]  # called with the database, and with `asynchronous`, for operations that are `async def`
 NOT_HELD = {"hello", "buildInfo", "ping", "endSessions", "killCursors", "listCollections", "listIndexes"}
+MAX_DEATHS = 20  # commands that an operation tries to send after its death
+USE_GIVEN = "use the database that it is called with"
+OWN_CLIENT = f"made a client of its own, whose commands no schedule can hold: {USE_GIVEN}"
+OTHER_CLIENT = f"sent a command by another client, which no schedule can hold: {USE_GIVEN}"
+OTHER_DATABASE = f"wrote to the database {{!r}}, which is neither restored nor compared: {USE_GIVEN}"
+SURVIVES = (
+    "goes on after its death: it catches every error, also the one that ends it here. "
+    "Let it catch PyMongoError or Exception, not BaseException (a bare `except:`)"
+)
 MAX_SECONDS_AFTER = 1.0  # for an operation's threads that go on after it
 IN_A_THREAD = (
     "in a thread of its own, where no schedule can hold it: send it in the operation's thread, "
@@ -67,6 +76,8 @@ class Actor(CommandListener):
         self._work: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         self.strays: list[str] = []  # what it sent past the scheduler, and how to mend that
         self.threads: list[threading.Thread] = []  # those that it started
+        self._survives = False  # its operation goes on after its death, so its thread is of no use any more
+        self._database = ""
         self._thread = threading.Thread(target=self._serve, daemon=True, name=self.name)
         self._thread.start()
         self._reset()
@@ -79,6 +90,7 @@ class Actor(CommandListener):
         self.writes_next = False  # the command it is held before is a write
         self.runs: dict[str, group_commit.PendingRuns] = {}
         self.dead = False
+        self._deaths = 0
         self.lost_reply = False  # whether it got a network error instead of the reply to a write
         self._lost = LostReply()
         self._loses_next = False
@@ -98,7 +110,8 @@ class Actor(CommandListener):
     def close(self) -> None:
         """End the thread and close the client."""
         self._work.put(None)
-        self._thread.join(10)
+        if not self._survives:
+            self._thread.join(10)
         self.client.close()
 
     # ---- called by the scheduler ----
@@ -106,6 +119,7 @@ class Actor(CommandListener):
     def start(self, run: Run, database: str) -> None:
         """Start the operation. It runs to its first command, or to its end."""
         self._reset()
+        self._database = database
         self.status = "running"
         self._work.put(lambda: run(self.client[database], asynchronous=self._asynchronous))
 
@@ -153,7 +167,24 @@ class Actor(CommandListener):
             self._arrivals.put((self, "held"))
             self._gate.acquire()
         if self.dead:
-            raise Died
+            self._die()
+
+    def _die(self) -> None:
+        self._deaths += 1
+        # guard: an operation that catches its death is abandoned
+        if self._deaths > MAX_DEATHS:
+            self._survives = True
+            self.strays.append(SURVIVES)
+            self.outcome = Outcome(died=True)
+            self._arrivals.put((self, "done"))
+            threading.Event().wait()  # for ever: else it would disturb what is played next
+        raise Died
+
+    def note_client(self, name: str) -> None:
+        """Note which client has got a reply in this actor's thread."""
+        # guard: commands by another client than the operation's are noticed
+        if name != self.name:
+            self.strays.append(OTHER_CLIENT)
 
     def sleep(self) -> None:
         """Replace `time.sleep`: an operation that sleeps waits for others, so hold it until they had their turn."""
@@ -174,6 +205,8 @@ class Actor(CommandListener):
             return
         if (task := operation_task.get()) and task is not asyncio.current_task():
             self.gave_work_away = True  # other orders of its tasks are not tried
+        if writes_elsewhere(event, self._database):
+            self.strays.append(OTHER_DATABASE.format(event.database_name))
         if self._lost.lose_again(event):
             return
         if event.command_name not in NOT_HELD:

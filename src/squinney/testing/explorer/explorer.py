@@ -22,7 +22,7 @@ from squinney.testing.explorer.judge import Demands
 from squinney.testing.explorer.operations import LETTERS, Act, Operation, operations_of
 from squinney.testing.explorer.prepared import NeverEnds, PreparedDatabase
 from squinney.testing.explorer.recording import Recording
-from squinney.testing.explorer.results import Explored, NotHeld, Refuted
+from squinney.testing.explorer.results import Explored, NotControlled, Refuted
 from squinney.testing.explorer.separate_processes import as_separate_processes
 from squinney.testing.explorer.trial import Disturbances, Trial
 from squinney.testing.explorer.written_collections import WrittenCollections
@@ -124,16 +124,16 @@ class Explorer:
         `enableTestCommands`.
 
         The explorer cannot hold commands of threads that an operation starts, or of a client that it makes, and refuses
-        an operation that does so.
+        an operation that does so, or that writes to another database.
         With `threads_in_turn` the work that it gives to a `ThreadPoolExecutor` runs in its own thread, at once: so only
         orders with other operations are tried, not those between its threads, and the result is never `complete`.
 
         `replay` plays only one schedule: the `schedule` of an earlier `Refuted`.
 
         Raises: `Refuted`, with the schedule after which something is wrong; `AssertionError` if the schedules cannot
-        show a fault, because no operation writes, or one always fails, never ends, or sends commands in threads or
-        by a client of its own; `TypeError` and `ValueError` for unusable arguments, and if `replay` is not a schedule
-        of these operations.
+        show a fault, because no operation writes, or one always fails, never ends, catches its own death, writes to
+        another database, or sends commands in threads or by a client of its own; `TypeError` and `ValueError` for
+        unusable arguments, and if `replay` is not a schedule of these operations.
         """
         all_operations = operations_of(operations, between)
         require_functions(prepare=prepare, check=check, settle=settle, later=later, problems=problems)
@@ -163,7 +163,7 @@ class Explorer:
                         refuted.recording = trial.record(refuted.schedule)
                     self.on_refuted(refuted)
                     raise
-        except (NeverEnds, NotHeld):
+        except (NeverEnds, NotControlled):
             self._abandon()
             raise
         self._count(played.schedules)

@@ -78,7 +78,7 @@ class Judge:
             return unexplained
         if not wrong:
             return ""
-        return f"{EVEN_ALONE if alone else ''}{wrong}\n  changed:{_bounded(_lines(state))}"
+        return f"{EVEN_ALONE if alone else ''}{wrong}\n  changed:{_lines(state)}"
 
     def _must_settle(self, played: Played, actors: Sequence[Actor]) -> bool:
         """Return whether an operation died, lost a reply, stalled or gave up. Otherwise nothing is left to settle."""
@@ -183,19 +183,12 @@ def is_lost(actor: Actor) -> bool:
 
 
 def _lines(state: State) -> str:
-    """List the documents that were added and removed, one per line."""
+    """List the documents that were added and removed, one per line. Long lists and long documents are cut."""
     counts = [(name, text, count) for name, documents in state.items() for text, count in documents.items()]
-    lines = [f"\n    {_sign(count)} {name} {text}" for name, text, count in sorted(counts)]
-    return "".join(lines) or "\n    nothing changed"
-
-
-def _bounded(lines: str) -> str:
-    """Cut a list of documents, one per line, if it or one of its documents is long."""
-    first, *shown = [
-        line if len(line) <= MAX_LINE_LENGTH else line[:MAX_LINE_LENGTH] + "..." for line in lines.split("\n")
-    ]
-    more = [f"    ... and {len(shown) - MAX_SHOWN} more"] if len(shown) > MAX_SHOWN else []
-    return "\n".join([first, *shown[:MAX_SHOWN], *more])
+    lines = [f"    {_sign(count)} {name} {text}" for name, text, count in sorted(counts)]
+    shown = [line if len(line) <= MAX_LINE_LENGTH else line[:MAX_LINE_LENGTH] + "..." for line in lines[:MAX_SHOWN]]
+    more = [f"    ... and {len(lines) - MAX_SHOWN} more"] if len(lines) > MAX_SHOWN else []
+    return "\n" + "\n".join([*shown, *more] or ["    nothing changed"])
 
 
 def _sign(count: int) -> str:

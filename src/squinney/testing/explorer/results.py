@@ -19,8 +19,8 @@ class Refuted(AssertionError):
         self.recording: Recording | None = None
 
 
-class NotHeld(AssertionError):
-    """An operation sent a command that no schedule can hold: in a thread, or by a client, of its own."""
+class NotControlled(AssertionError):
+    """An operation did what no schedule can hold or undo, such as a command in a thread, or by a client, of its own."""
 
 
 @dataclass(frozen=True)

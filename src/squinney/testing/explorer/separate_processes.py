@@ -16,11 +16,11 @@ from pymongo import AsyncMongoClient, MongoClient
 from squinney.mongo.schema import Db
 from squinney.patterns.fair_locks import FairLocks
 from squinney.testing.async_operations import operation_task
-from squinney.testing.explorer.actor import current_actor
+from squinney.testing.bulk_writes import statements_apart
+from squinney.testing.explorer.actor import OWN_CLIENT, current_actor
 from squinney.testing.lost_replies import losing_replies
 from squinney.transactions import group_commit
 
-OWN_CLIENT = "made a client of its own, whose commands no schedule can hold: use the database that it is called with"
 real_sleep, real_async_sleep, real_start = time.sleep, asyncio.sleep, threading.Thread.start
 real_client, real_async_client = MongoClient.__init__, AsyncMongoClient.__init__
 real_runs_of = group_commit.pending_runs_of
@@ -45,7 +45,8 @@ def as_separate_processes(*, threads_in_turn: bool) -> Iterator[None]:
                 yield crowded
 
     with (
-        losing_replies(),
+        losing_replies(_note_client),
+        statements_apart(lambda: current_actor() is not None),
         patch.object(time, "sleep", _scheduled_sleep),
         patch.object(threading.Thread, "start", _noted_start),
         patch.object(MongoClient, "__init__", _noted_client),
@@ -56,6 +57,11 @@ def as_separate_processes(*, threads_in_turn: bool) -> Iterator[None]:
         _running_pools_in_turn() if threads_in_turn else nullcontext(),
     ):
         yield
+
+
+def _note_client(name: str) -> None:
+    if actor := current_actor():
+        actor.note_client(name)
 
 
 def _own_runs_of(db: Db) -> group_commit.PendingRuns:

@@ -19,7 +19,7 @@ from squinney.testing.explorer.operations import LETTERS, Act, Operation
 from squinney.testing.explorer.prepared import PreparedDatabase
 from squinney.testing.explorer.progress import Progress
 from squinney.testing.explorer.recording import Recorder, Recording, shown
-from squinney.testing.explorer.results import Explored, NotHeld, Refuted
+from squinney.testing.explorer.results import Explored, NotControlled, Refuted
 from squinney.testing.explorer.schedule import Played, Schedule
 from squinney.transactions import KEYS
 
@@ -75,7 +75,7 @@ class Trial:
     def require_meaningful(self) -> None:
         """Refuse schedules that could not have shown a fault.
 
-        Raises: `AssertionError`, of which `NotHeld` is one.
+        Raises: `AssertionError`, of which `NotControlled` is one.
         """
         self._require_control()
         filled = [name for name, documents in self._database.documents.items() if documents]
@@ -84,7 +84,7 @@ class Trial:
     def play(self, chooser: Chooser, recorder: Recorder | None = None) -> None:
         """Play the schedule that the chooser decides on.
 
-        Raises: `Refuted` if something is wrong after it; `NotHeld`.
+        Raises: `Refuted` if something is wrong after it; `NotControlled`.
         """
         self._database.restore()
         played = self._played(chooser, recorder)
@@ -134,11 +134,11 @@ class Trial:
         return shown({name: db[name].find().limit(MAX_SHOWN) for name in collection_names(db) if name != KEYS})
 
     def _require_control(self) -> None:
-        """Refuse operations that send commands in threads or by clients of their own: no schedule chose their order."""
+        """Refuse operations that send commands past the scheduler: no schedule chose their order."""
         for actor in self._actors:
             actor.wait_for_threads()
             if actor.strays:
-                raise NotHeld(f"{self._name(actor.letter)} {actor.strays[0]}")
+                raise NotControlled(f"{self._name(actor.letter)} {actor.strays[0]}")
 
     def _abort(self, actor: Actor) -> None:
         """End the actor's open transactions. The server would do so a minute after a death."""

@@ -63,7 +63,7 @@ def test_a_member_buys_from_the_own_account_and_both_pages_link_to_each_other(
     line = re.search(rf'href="/ledger/{account}#(t-\w+)"', order.text)
     assert line is not None
     statement = stranger.get(f"/ledger/{account}").text
-    assert re.search(rf'<tr id="{line[1]}">.*?-10.00 EUR.*?href="{order.url.path}"', statement, re.DOTALL)
+    assert re.search(rf'<tr id="{line[1]}">.*?href="{order.url.path}".*?-10.00 EUR', statement, re.DOTALL)
     accounts = systems.services["ledger"]["accounts"]
     assert [one["balance"] for one in accounts.owned_by(TILL).items] == [1_000]
     assert accounts.get(account)["balance"] == 1_000

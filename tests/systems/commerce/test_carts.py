@@ -24,6 +24,7 @@ from squinney.commerce import (
     WrongCurrency,
     find_problems,
 )
+from squinney.commerce.carts import expiry
 from squinney.commerce.documents import MAX_QTY
 from squinney.commerce.jobs import keep_seconds_for
 from squinney.errors import Invalid, Unavailable
@@ -241,6 +242,18 @@ class SlowOnce(Transactions):
             self._is_slow = False
             raise Unavailable("MongoDB took too long to answer")
         return super().run(*args, **kwargs)
+
+
+def test_a_job_whose_time_is_over_leaves_the_rest_to_its_next_run(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    shop.clock.pass_seconds(3_600)
+    with monkeypatch.context() as patched:
+        patched.setattr(expiry, "LAST_SECONDS", 10_000)
+        assert shop.carts.expire_carts(60) == {}
+        assert shop.carts.get(cart_id)["status"] == "active"
+    assert shop.carts.expire_carts(60) == {"expired": 1}
+    assert shop.carts.get(cart_id)["status"] == "expired"
 
 
 def test_a_cart_that_takes_too_long_to_expire_does_not_stop_the_others(shop: Shop) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import cast
@@ -16,7 +17,7 @@ from squinney.commerce.inventory.steps import return_steps
 from squinney.commerce.payments import queries as payment_queries
 from squinney.commerce.rules import status_step
 from squinney.errors import Conflict, NotFound, Unavailable
-from squinney.mongo.deadlines import operation
+from squinney.mongo.deadlines import operation, seconds_left
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import Plan, Transactions
 
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 
 BATCH = 200
 SECONDS_PER_CART = 5
+LAST_SECONDS = 15.0  # of a call, in which it begins nothing more: the next call continues
 FINISHED = ("declined", "needs_action", "cancelled", "refunded")
 
 
@@ -57,9 +59,11 @@ def expire_carts(db: Db, transactions: Transactions, timeout_seconds: float, at:
     """Expire carts that are idle for longer than the timeout, and carts whose expiry was interrupted."""
     counts: Counter[str] = Counter()
     idle_since = at - timedelta(seconds=timeout_seconds)
-    for cart in queries.IDLE_CARTS.find(db, status="active", before=idle_since, projection={"_id": 1}):
+    idle = queries.IDLE_CARTS.find(db, status="active", before=idle_since, projection={"_id": 1})
+    for cart in _while_time_is_left(idle, share=0.5):
         begin(db, cart["_id"], idle_since=idle_since)
-    for cart in queries.IDLE_CARTS.find(db, status="expiring", before=at, projection={"_id": 1}):
+    expiring = queries.IDLE_CARTS.find(db, status="expiring", before=at, projection={"_id": 1})
+    for cart in _while_time_is_left(expiring):
         try:
             with operation(SECONDS_PER_CART):
                 counts["expired"] += finish(db, transactions, cart["_id"], at)
@@ -73,6 +77,17 @@ def expire_carts(db: Db, transactions: Transactions, timeout_seconds: float, at:
     return +counts
 
 
+def _while_time_is_left(documents: Iterable[Document], *, share: float = 1) -> Iterator[Document]:
+    """Yield documents until the time of this call, or a share of it, is nearly over."""
+    until = time.monotonic() + seconds_left() * share - LAST_SECONDS
+    for document in documents:
+        # guard: a job whose time is over leaves the rest to its next run
+        if time.monotonic() > until:
+            log.info("the time is over; the next run continues")
+            return
+        yield document
+
+
 def _move_to_end(db: Db, cart_id: str, at: datetime) -> None:
     """Make a cart the last of the expiring carts, so that the next call begins with carts that can expire."""
     where: Document = {"_id": cart_id, "status": "expiring"}
@@ -83,7 +98,7 @@ def return_orphans(db: Db, transactions: Transactions, timeout_seconds: float, a
     """Return reservations to stock that are older than the timeout and whose cart is missing or expired."""
     counts: Counter[str] = Counter()
     orphans = stock_queries.ORPHANS(before=at - timedelta(seconds=timeout_seconds))
-    for reservation in db["commerce.reservations"].aggregate(orphans):
+    for reservation in _while_time_is_left(db["commerce.reservations"].aggregate(orphans)):
         counts[_return(transactions, reservation, at)] += 1
     return counts
 
@@ -106,7 +121,7 @@ def forget_carts(db: Db, keep_seconds: float, at: datetime) -> Counter[str]:
     """
     counts: Counter[str] = Counter()
     before = at - timedelta(seconds=keep_seconds)
-    expired = queries.IDLE_CARTS.find(db, status="expired", before=before, projection={"_id": 1})
+    expired = _while_time_is_left(queries.IDLE_CARTS.find(db, status="expired", before=before, projection={"_id": 1}))
     while ids := [cart["_id"] for cart in islice(expired, BATCH)]:
         # guard: a cart with an open payment attempt is not deleted
         ids = _without_payments(db, ids, FINISHED)

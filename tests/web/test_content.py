@@ -60,33 +60,6 @@ def write(page: Page, slug: str, title: str, text: str, parent: str = "", when: 
     page.wait_for_url(f"**/{slug}")
 
 
-def test_a_picture_and_a_product_stand_in_a_text(editor: Page, page: Page, tmp_path: Path) -> None:
-    photo, slug = tmp_path / "boat.jpg", f"p{secrets.token_hex(4)}"
-    photo.write_bytes(jpeg("blue", (300, 200)))
-    editor.goto("/site/-/new")
-    editor.get_by_label("Title", exact=True).fill("A boat")
-    editor.get_by_label("Address").fill(slug)
-    editor.get_by_label("Insert a picture").set_input_files(photo)
-    expect(editor.get_by_text("boat.jpg is in the text.")).to_be_visible()
-    text = editor.get_by_label("Text")
-    text.press("Control+End")
-    text.press_sequentially("Listen to [Sodium](/shop/products/lp-sodium).")
-    expect(editor.locator("#preview img")).to_be_visible()
-    editor.get_by_label("Publish").select_option("now")
-    editor.get_by_role("button", name="Create").click()
-    editor.wait_for_url(f"**/{slug}")
-
-    page.goto(f"/site/{slug}")
-    assert page.locator(".prose img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 300
-    page.get_by_label("Your comment").fill("Which boat?")
-    page.get_by_role("button", name="Post comment").click()
-    expect(page.locator(".comment")).to_contain_text("Which boat?")
-    page.get_by_role("list", name="Products in this text").get_by_role("link").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Sodium")
-    page.goto("/site/-/new")
-    expect(page.get_by_text("you may not write here")).to_be_visible()
-
-
 def test_a_scheduled_post_with_a_photo_appears_and_gets_comments(editor: Page, page: Page, tmp_path: Path) -> None:
     photo = tmp_path / "pic.jpg"
     photo.write_bytes(jpeg("green", (300, 200)))

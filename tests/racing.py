@@ -1,11 +1,13 @@
-"""Run a function in several threads that start at the same moment."""
+"""Run functions concurrently in several threads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from squinney.errors import SquinneyError
 
 T = TypeVar("T")
 
@@ -20,3 +22,16 @@ def at_once(count: int, work: Callable[[int], T]) -> list[T]:
 
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(begin, range(count)))
+
+
+def outcomes(attempts: list[Callable[[], Any]], threads: int = 8) -> list[Any]:
+    """Run all attempts concurrently; return the result or the error of each."""
+
+    def outcome(attempt: Callable[[], Any]) -> Any:
+        try:
+            return attempt()
+        except SquinneyError as error:
+            return error
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(outcome, attempts))

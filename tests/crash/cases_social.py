@@ -19,6 +19,7 @@ from squinney.social.demo import PEOPLE
 from squinney.social.jobs import remove_outdated_entries
 from squinney.social.news import delivery
 from squinney.testing import Case
+from tests.actions import method_of
 from tests.systems.content.pictures import jpeg
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
@@ -76,17 +77,7 @@ def _delivered(db: Db, readers: list[str] = READERS) -> Any:
     return state
 
 
-def _act(name: str, *arguments: Any, **options: Any) -> Any:
-    """Return an action that calls a method. Arguments in braces are replaced by `state` entries."""
-
-    def act(db: Db, state: Any) -> None:
-        given = [
-            state[argument[1:-1]] if isinstance(argument, str) and argument.startswith("{") else argument
-            for argument in arguments
-        ]
-        getattr(_network(db), name)(*given, **options)
-
-    return act
+_act = method_of(_network)
 
 
 def _joined_once(db: Db, state: Any) -> None:

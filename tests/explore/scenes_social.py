@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from squinney.clock import utcnow
 from squinney.mongo.schema import Db
 from squinney.social import Network
+from tests.actions import method_of
 from tests.explore.scene import Act, Scene
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
@@ -34,17 +34,7 @@ def _people(db: Db) -> dict[str, str]:
     return {"post": post, "comment": network.comment("bob", post, "well")}
 
 
-def _do(name: str, *arguments: Any, **options: Any) -> Act:
-    """Return an action that calls a method. Arguments in braces are replaced by `state` entries."""
-
-    def act(db: Db, state: Any) -> None:
-        given = [
-            state[argument[1:-1]] if isinstance(argument, str) and argument.startswith("{") else argument
-            for argument in arguments
-        ]
-        getattr(_network(db), name)(*given, **options)
-
-    return act
+_do = method_of(_network)
 
 
 OPERATIONS: dict[str, Act] = {

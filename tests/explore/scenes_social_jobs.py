@@ -14,6 +14,7 @@ from squinney.mongo import schema
 from squinney.mongo.schema import Db
 from squinney.social import Network
 from squinney.social.jobs import deliver_posts, remove_outdated_entries
+from tests.actions import method_of
 from tests.explore.scene import Act, Scene
 from tests.explore.scenes_social import LONG_AGO, OPERATIONS, _do, _let_tasks_be_due, _network, _people
 from tests.systems.content.pictures import jpeg
@@ -54,15 +55,7 @@ def _deliver_and_remove(db: Db, state: Any) -> None:
     remove_outdated_entries(db)
 
 
-def _on_network(name: str, *arguments: Any) -> Act:
-    def act(db: Db, state: Any) -> None:
-        given = [
-            state[argument[1:-1]] if isinstance(argument, str) and argument.startswith("{") else argument
-            for argument in arguments
-        ]
-        getattr(_ticking(db), name)(*given)
-
-    return act
+_on_network = method_of(_ticking)
 
 
 def _follow_again(db: Db, state: Any) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import gzip
 import random
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.racing import at_once
+from tests.racing import at_once, outcomes
 from tests.systems.commerce.conftest import product
 
 from squinney.commerce import (
@@ -23,7 +22,7 @@ from squinney.commerce import (
     breadcrumbs,
 )
 from squinney.commerce.categories.documents import CATEGORY_TREE
-from squinney.errors import Invalid, SquinneyError
+from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 from squinney.patterns.ancestors import Cycle
 from squinney.testing.server_commands import Commands
@@ -235,24 +234,11 @@ def test_changes_take_the_same_round_trips_on_small_and_large_trees(counted: tup
         assert len(large) <= 12, (kind, large)
 
 
-def run_all(attempts: list[Callable[[], Any]], threads: int = 8) -> list[Any]:
-    """Return the result or the error of each attempt."""
-
-    def outcome(attempt: Callable[[], Any]) -> Any:
-        try:
-            return attempt()
-        except SquinneyError as error:
-            return error
-
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(outcome, attempts))
-
-
 def test_a_cycle_is_refused_in_a_race_too(categories: Categories, shop_db: Db) -> None:
     for name in ("A", "B"):
         categories.add(name)
     for _ in range(15):
-        results = run_all([lambda: categories.move("a", "b"), lambda: categories.move("b", "a")], threads=2)
+        results = outcomes([lambda: categories.move("a", "b"), lambda: categories.move("b", "a")], threads=2)
         assert sorted(isinstance(result, Cycle) for result in results) == [False, True]
         require_sound(shop_db)
         categories.move("a", None)
@@ -275,7 +261,7 @@ def test_random_concurrent_edits_leave_a_sound_tree(categories: Categories, shop
             return lambda: categories.add("new", parent=other)
         return lambda: categories.remove(one, children="lift")
 
-    run_all([attempt() for _ in range(100)])
+    outcomes([attempt() for _ in range(100)])
     require_sound(shop_db)
 
 

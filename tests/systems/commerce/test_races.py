@@ -5,30 +5,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import pytest
-from tests.racing import at_once
+from tests.racing import at_once, outcomes
 from tests.systems.commerce.conftest import Shop
 
 from squinney.commerce import InadequateInventory, PaymentUnsettled, find_problems, repair
-from squinney.errors import Conflict, NotFound, SquinneyError
+from squinney.errors import Conflict, NotFound
 from squinney.mongo.schema import Db
-
-
-def outcomes(attempts: list[Callable[[], Any]], threads: int) -> list[Any]:
-    """Run all attempts concurrently; return the result or the error of each."""
-
-    def outcome(attempt: Callable[[], Any]) -> Any:
-        try:
-            return attempt()
-        except SquinneyError as error:
-            return error
-
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(outcome, attempts))
 
 
 def test_as_many_are_sold_as_there_are(shop: Shop) -> None:

@@ -4,30 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from tests.racing import outcomes
 from tests.sizes import IN_FULL, heavy
 from tests.systems.content.conftest import ADA, BEN
 
 from squinney.content import EditConflict, Nodes, NotEmpty, SlugTaken, UnknownNode
-from squinney.errors import Invalid, SquinneyError
+from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 
 EDITORS = 200 if IN_FULL else 60
-
-
-def outcomes(attempts: list[Callable[[], Any]], threads: int) -> list[Any]:
-    """Run all attempts at once; return the result or error of each."""
-
-    def outcome(attempt: Callable[[], Any]) -> Any:
-        try:
-            return attempt()
-        except SquinneyError as error:
-            return error
-
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(outcome, attempts))
 
 
 @heavy

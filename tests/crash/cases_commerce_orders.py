@@ -43,8 +43,13 @@ def _paid(db: Db) -> Any:
     return db["commerce.payments"].find_one({"cart_id": paid(db)})
 
 
-def _refund_at_provider(db: Db, payment: Any) -> None:
+def _refunded_at_provider(db: Db) -> Any:
+    payment = _paid(db)
     db["commerce.test_charges"].update_one({}, {"$set": {"state": "refunded"}})
+    return payment
+
+
+def _record_refund(db: Db, payment: Any) -> None:
     orders(db).record_refund(payment)
 
 
@@ -152,7 +157,7 @@ CASES = [
         _added_once,
         covers=["transactions.once"],
     ),
-    Case("Orders.record_refund", "commerce", _paid, _refund_at_provider, _given_back_or_not, age=age),
+    Case("Orders.record_refund", "commerce", _refunded_at_provider, _record_refund, _given_back_or_not, age=age),
     _edited("set_quantity", lambda o, order_id: o.set_quantity(order_id, "x", 5), 16, 25),
     _edited("remove_item", lambda o, order_id: o.remove_item(order_id, "y"), 16, 6),
     Case("Orders.delete", "commerce", _placed, lambda db, order_id: orders(db).delete(order_id), _deleted_or_not),

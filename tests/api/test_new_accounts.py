@@ -55,7 +55,19 @@ def test_a_new_account_publishes_a_few_texts_and_the_refused_one_is_not_lost(
     assert comment(other, page, "another person").status_code == 303
 
 
-@pytest.mark.parametrize("link", ["see https://spam.example", "WWW.spam.example", "[buy](//spam.example)"])
+@pytest.mark.parametrize(
+    "link",
+    [
+        "see https://spam.example",
+        "WWW.spam.example",
+        "[buy](//spam.example)",
+        "[buy][1]\n\n[1]: //spam.example",
+        "[buy]\n\n[buy]: //spam.example",
+        "[b\\]uy](//spam.example)",
+        "[[buy]](/\\spam.example)",
+        "<buy@spam.example>",
+    ],
+)
 def test_a_new_account_publishes_two_texts_with_links(systems: assembly.Assembled, page: str, link: str) -> None:
     client = member(systems, age=timedelta(hours=23))
     assert [comment(client, page, link).status_code for _ in range(3)] == [303, 303, 429]
@@ -82,3 +94,13 @@ def test_others_are_not_limited(
 ) -> None:
     client = member(systems, age=age, role=role, **options)
     assert {comment(client, page, f"https://x.example {number}").status_code for number in range(8)} == {303}
+
+
+def test_flags_of_a_new_account_are_counted(systems: assembly.Assembled, page: str) -> None:
+    author = {"_id": "a", "name": "A"}
+    slugs = [systems.services["content"]["comments"].post(page, author, f"{number}")["slug"] for number in range(8)]
+    client = member(systems, age=timedelta(0))
+    forms = [{"slug": slug, "reason": "spam"} for slug in slugs]
+    assert [client.post(f"/site/-/comments/{page}/flag", data=form).status_code for form in forms] == [303] * 6 + [
+        429
+    ] * 2

@@ -81,6 +81,8 @@ def flag(
 ) -> Response:
     """Put a comment in the moderators' queue."""
     node = nodes.by_id(node_id, viewer=viewer_of(request))
+    # guard: flags of new accounts are counted
+    count_public_text(request, reason)
     moderation.flag(node, slug, author_of(request)["_id"], reason)
     visitor_of(request).flash("Thank you. The moderators will look at the comment.")
     return _redirect(nodes, node, slug)

@@ -14,7 +14,9 @@ from squinney.http.access.permissions import signed_in
 from squinney.http.site_options import SiteOptions
 from squinney.roles import may_act_as
 
-LINK = re.compile(r"https?:|www\.|\[[^\]]*\]\(", re.IGNORECASE)
+# Whatever a text may render as a link: addresses, also without a scheme, and the three kinds of links of Markdown.
+# guard: links of every kind are counted
+LINK = re.compile(r"https?:|www\.|//|\][(:\[]|<[^<>\s]+@", re.IGNORECASE)
 
 
 def count_public_text(request: Request, *texts: str) -> None:

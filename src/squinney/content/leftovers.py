@@ -24,10 +24,11 @@ from squinney.patterns.jobs import Job
 from squinney.transactions import Step, Transactions
 
 STALLED_SECONDS = 300
+AT_ONCE = 5_000  # of one run; the rest waits for the next
 
 
 def give_up_uploads(db: Db, *, stalled_seconds: float = STALLED_SECONDS) -> Counter[str]:
-    """Give up silent uploads: delete the record first, so that the upload cannot finish, then the files.
+    """Give up silent uploads, up to 5,000: delete the record first, so that the upload cannot finish, then the files.
 
     Atomic: one transaction deletes the record and schedules two removals of its file: one is due now, the other in an
     hour, for chunks that are still being sent.
@@ -37,7 +38,8 @@ def give_up_uploads(db: Db, *, stalled_seconds: float = STALLED_SECONDS) -> Coun
     done: Counter[str] = Counter()
     with operation(300):
         now = server_now(db)
-        for upload in list(file_queries.STALLED.find(db, before=now - timedelta(seconds=stalled_seconds))):
+        before = now - timedelta(seconds=stalled_seconds)
+        for upload in list(file_queries.STALLED.find(db, before=before, limit=AT_ONCE)):
             done["uploads given up"] += _give_up(db, upload)
         done += delete_leftovers(db)
     return +done
@@ -57,7 +59,7 @@ def _give_up(db: Db, upload: Document) -> int:
 
 
 def delete_leftovers(db: Db) -> Counter[str]:
-    """Delete what is due: unused files, data of removed nodes, and leftovers of conversions.
+    """Delete what is due, up to 5,000 of it: unused files, data of removed nodes, and leftovers of conversions.
 
     Atomic: each deletion separately; the record of the removal is deleted last.
     After a crash: the next run continues.
@@ -65,7 +67,7 @@ def delete_leftovers(db: Db) -> Counter[str]:
     db = pinned(db)
     done: Counter[str] = Counter()
     with operation(300):
-        for removal in list(file_queries.DUE_REMOVALS.find(db, now=server_now(db))):
+        for removal in list(file_queries.DUE_REMOVALS.find(db, now=server_now(db), limit=AT_ONCE)):
             done += DELETIONS[removal["kind"]](db, removal)
             db[REMOVALS].delete_one({"_id": removal["_id"]})
     return +done

@@ -395,3 +395,16 @@ def test_assets_obey_access_and_time(photos: Photos) -> None:
     photos.open(node, viewer=Viewer("zoe"))
     with pytest.raises(NotFound):
         photos.open(nodes.create(None, "page", "basic-page", "P", ADA))
+
+
+def test_a_run_takes_a_bounded_part_of_what_is_due(site: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "AT_ONCE", 2)
+    now = server_now(site)
+    site["content.removals"].insert_many(
+        [{"_id": f"r{number}", "kind": "file", "target_id": f"f{number}", "due_at": now} for number in range(5)]
+    )
+    left = []
+    for _ in range(3):
+        leftovers.delete_leftovers(site)
+        left.append(site["content.removals"].count_documents({}))
+    assert left == [3, 1, 0]

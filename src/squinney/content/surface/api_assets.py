@@ -8,15 +8,14 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from squinney.content import BadMedia, EditConflict, Node, Nodes, SlugTaken, UnknownNode, UploadLost, Viewer
-from squinney.content.nodes import feeds
+from squinney.content import BadMedia, EditConflict, Node, SlugTaken, UnknownNode, UploadLost
 from squinney.content.photos.photos import Rendition
-from squinney.content.surface.assets import Body, asset_response, feed_response
+from squinney.content.surface.assets import Body, asset_response
 from squinney.content.surface.dependencies import NodesDep, PhotosDep
+from squinney.content.surface.feeds import feed_for
 from squinney.content.surface.models import NodeModel, node_response
 from squinney.content.surface.viewer import ViewerDep
 from squinney.errors import Forbidden
-from squinney.http.dependencies import processes_of
 from squinney.http.error_responses import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.http.threads import UPLOADS
@@ -89,23 +88,3 @@ def get_asset(
 def get_feed(request: Request, nodes: NodesDep, node_id: str, kind: Literal["rss", "atom"]) -> Response:
     """Return the public children of a node as an RSS 2.0 or Atom feed; supports conditional requests."""
     return feed_for(request, nodes, node_id, kind)
-
-
-def feed_for(request: Request, nodes: Nodes, node_id: str, kind: Literal["rss", "atom"]) -> Response:
-    """Return the response with a node's feed, for the API and for the pages."""
-    node = nodes.by_id(node_id, viewer=Viewer())
-    site = str(request.base_url).rstrip("/")
-    path = nodes.path_of(node)
-    recent = nodes.recent(node, limit=30, viewer=Viewer()).items
-    entries = [(entry, f"{site}/site{path}/{entry['metadata']['slug']}") for entry in recent]
-    feed = feeds.Feed(
-        node["metadata"]["title"],
-        f"{site}/site{path}",
-        site + request.url.path,
-        entries,
-        f"urn:squinney:feed:{node['_id']}",
-        asset_url=lambda entry: f"{site}/site/-/asset/{entry['_id']}?v={entry['metadata']['nonce']}",
-        offload=processes_of(request),
-    )
-    body = feeds.rss(feed) if kind == "rss" else feeds.atom(feed)
-    return feed_response(request, body, f"application/{kind}+xml", feed.updated)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from datetime import UTC, datetime
-from email.utils import format_datetime, parsedate_to_datetime
 
 import anyio.from_thread
 from fastapi import Request
@@ -49,7 +46,7 @@ def asset_response(request: Request, asset: Asset, *, cache: str) -> Response:
         "Content-Security-Policy": POLICY,
         "Content-Disposition": "inline",
     }
-    if _matches(request.headers.get("if-none-match"), etag):
+    if matches(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
     requested = _range(request, asset.length, etag)
     if requested is None:
@@ -82,31 +79,8 @@ def _range(request: Request, length: int, etag: str) -> tuple[int, int] | None:
     return int(first), min(int(last) + 1, length) if last else length
 
 
-def feed_response(request: Request, body: bytes, media_type: str, updated: datetime) -> Response:
-    """Return a feed, or 304 if the caller already has this version."""
-    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    headers = {
-        "ETag": etag,
-        "Last-Modified": format_datetime(updated.astimezone(UTC), usegmt=True),
-        "Cache-Control": "no-cache",
-    }
-    if _matches(request.headers.get("if-none-match"), etag) or _is_unchanged(request, updated):
-        return Response(status_code=304, headers=headers)
-    return Response(body, headers=headers, media_type=media_type)
-
-
-def _is_unchanged(request: Request, updated: datetime) -> bool:
-    """Return whether the caller has a version of that time. With an ETag, only the ETag counts (RFC 9110)."""
-    since = request.headers.get("if-modified-since")
-    if since is None or "if-none-match" in request.headers:
-        return False
-    try:
-        return updated.replace(microsecond=0) <= parsedate_to_datetime(since)
-    except (TypeError, ValueError):  # no date, or one without a time zone
-        return False
-
-
-def _matches(header: str | None, etag: str) -> bool:
+def matches(header: str | None, etag: str) -> bool:
+    """Return whether an `If-None-Match` names this version."""
     if header is None:
         return False
     return header.strip() == "*" or etag in [tag.strip().removeprefix("W/") for tag in header.split(",")]

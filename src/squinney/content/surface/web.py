@@ -17,9 +17,9 @@ from squinney.content.files import media
 from squinney.content.markup import render
 from squinney.content.photos.photos import Rendition
 from squinney.content.surface import web_comments, web_editing
-from squinney.content.surface.api_assets import feed_for
 from squinney.content.surface.assets import asset_response
 from squinney.content.surface.dependencies import CommentsDep, NodesDep, PhotosDep
+from squinney.content.surface.feeds import feed_for
 from squinney.content.surface.models import MAY_CHANGE
 from squinney.content.surface.viewer import comment_html, page_html, viewer_of
 from squinney.errors import Invalid

@@ -15,6 +15,7 @@ from squinney.social.documents import PUBLIC
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
 QUEUE = "social"
 CLEAR_TASK = f"{QUEUE}/clear-"  # and the id of a deleted post: the task that deletes the post's comments
+MAX_PASSED = 200  # hidden posts that one read passes over
 Position = tuple[datetime, str]  # the time and the id of the last item seen, in a list by time
 
 USER = Query("social.user", "social.users", where=lambda user: {"_id": user}, example={"user": "u"})
@@ -155,26 +156,19 @@ def _after(position: Position | None) -> Document:
     return {"ts": {"$lte": position[0]}, "$nor": [{"ts": position[0], "_id": {"$gte": position[1]}}]}
 
 
-def by_authors(authors: Collection[str]) -> Document:
-    """Match posts or comments by these authors.
+def _except_by(authors: Collection[str]) -> Document:
+    """Match comments that are not by these authors.
 
     An expression, because otherwise the server may use the index by author to exclude these authors, and then sort all
     other documents in memory.
     """
-    return {"$expr": {"$in": ["$by", {"$literal": sorted(authors)}]}}
-
-
-def _except(hidden: Collection[Document]) -> Document:
-    return {"$and": [{"$nor": list(hidden)}]} if hidden else {}  # in an `$and`, because `_after` has a `$nor` too
+    return {"$nor": [{"$expr": {"$in": ["$by", {"$literal": sorted(authors)}]}}]} if authors else {}
 
 
 WALL = Query(
     "social.wall",
     "social.posts",
-    where=lambda owner, position=None, hidden=(): {
-        "$or": [{"by": owner, **_after(position)}, {"to": owner, **_after(position)}],
-        **_except(hidden),
-    },
+    where=lambda owner, position=None: {"$or": [{"by": owner, **_after(position)}, {"to": owner, **_after(position)}]},
     example={"owner": "u"},
     sort=[("ts", -1), ("_id", -1)],
     routing="broadcast",
@@ -183,7 +177,7 @@ WALL = Query(
 INCOMING = Query(
     "social.incoming",
     "social.posts",
-    where=lambda owner, position=None, hidden=(): {"to": owner, **_after(position), **_except(hidden)},
+    where=lambda owner, position=None: {"to": owner, **_after(position)},
     example={"owner": "u"},
     sort=[("ts", -1), ("_id", -1)],
     routing="broadcast",
@@ -192,9 +186,35 @@ INCOMING = Query(
 PUBLIC_POSTS = Query(
     "social.public-posts",
     "social.posts",
-    where=lambda position=None, hidden=(): {"circles": PUBLIC, **_after(position), **_except(hidden)},
+    where=lambda position=None: {"circles": PUBLIC, **_after(position)},
     example={},
     sort=[("ts", -1), ("_id", -1)],
+    routing="broadcast",
+    reason="posts are sharded by their id; each shard gives its newest",
+)
+
+
+def _not_hidden(where: Document, hidden: Sequence[Document], limit: int) -> list[Document]:
+    """Return the newest posts that are not hidden among the next `MAX_PASSED`, and the last of these if all exist.
+
+    The bound is needed because an author may have written any number of posts that a viewer may not see.
+    """
+    shown: list[Document] = [{"$match": {"$nor": list(hidden)}}, {"$limit": limit}]
+    last: list[Document] = [{"$skip": MAX_PASSED - 1}, {"$project": {"ts": 1}}]
+    return [
+        {"$match": where},
+        {"$sort": {"ts": -1, "_id": -1}},
+        # guard: a bounded number of hidden posts is passed over at once
+        {"$limit": MAX_PASSED},
+        {"$facet": {"shown": shown, "last": last}},
+    ]
+
+
+NOT_HIDDEN = Pipeline(
+    "social.not-hidden",
+    "social.posts",
+    stages=_not_hidden,
+    example={"where": WALL(owner="u"), "hidden": [{"by": "a"}], "limit": 21},
     routing="broadcast",
     reason="posts are sharded by their id; each shard gives its newest",
 )
@@ -249,7 +269,7 @@ COMMENT = Query(
 COMMENTS = Query(
     "social.comments",
     "social.comments",
-    where=lambda post, without=(): {"post_id": post, **_except([by_authors(without)] if without else [])},
+    where=lambda post, without=(): {"post_id": post, **_except_by(without)},
     example={"post": "p"},
     sort=[("ts", 1), ("_id", 1)],
 )

@@ -25,6 +25,7 @@ from squinney.social import (
     UnknownUser,
     find_problems,
     problem_queries,
+    queries,
     repair,
     rules,
 )
@@ -464,6 +465,45 @@ def test_hidden_posts_cannot_push_posts_off_a_wall(
     assert first(network.wall, cid, bob) == [eves, anns, mine], "only the limited posts are skipped"
     network.block(bob, eve)
     assert first(network.incoming, bob) == [anns]
+
+
+def test_hidden_posts_cannot_push_posts_off_the_wall_of_a_visitor(
+    network: Network, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, "MAX_READS", 2)
+    ann, bob = people("ann", "bob")
+    network.circle(ann, bob, "few")
+    public = write_status(network, ann)
+    for _ in range(12):
+        write_status(network, ann, circles=["few"])
+    assert ids(network.wall(None, ann, limit=5)) == [public]
+
+
+def test_a_wall_of_hidden_posts_is_read_in_bounded_parts(
+    network: Network, people: People, social_db: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read passes over a bounded number of hidden posts, and the page continues behind them."""
+    monkeypatch.setattr(queries, "MAX_PASSED", 300)
+    ann, bob, cid = people("ann", "bob", "cid")
+    network.circle(ann, cid, "few")
+    oldest = write_status(network, ann)
+    hidden = network.post(ann, "status", {"text": "hidden"}, ["few"])
+    copy = social_db["social.posts"].find_one({"_id": hidden["id"]})
+    assert copy
+    social_db["social.posts"].insert_many(
+        {**copy, "_id": f"{number:04}", "ts": copy["ts"] + timedelta(microseconds=500 * number)}
+        for number in range(1, 700)
+    )
+    newest = write_status(network, bob, to=ann)
+    monkeypatch.setattr(paging, "MAX_READS", 2)
+    first = network.wall(bob, ann, limit=5)
+    assert ids(first) == [newest]
+    assert first.next is not None
+    found, cursor = ids(first), first.next
+    while cursor is not None:
+        page = network.wall(bob, ann, cursor=cursor, limit=5)
+        found, cursor = found + ids(page), page.next
+    assert found == [newest, oldest]
 
 
 def test_an_addressee_sees_a_limited_post_among_hidden_ones(network: Network, people: People) -> None:

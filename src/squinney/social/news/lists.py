@@ -7,10 +7,11 @@ then decides what to show. So each page takes two round trips, and nothing is sh
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.paging import Page, filtered_page, page_from
+from squinney.patterns.paging import Page, cursor_after, filtered_page, page_from
 from squinney.social import queries, rules
 from squinney.social.documents import Post
 from squinney.social.members.accounts import unknown_user
@@ -84,9 +85,8 @@ def list_public(db: Db, viewer: str | None, cursor: str | None, limit: int) -> P
     hidden: set[str] = set()
 
     def read(cursor: str | None) -> Page[Document]:
-        without = [queries.by_authors(hidden)] if hidden else []
-        posts = queries.PUBLIC_POSTS.find(db, limit=limit + 1, position=position_of(cursor), hidden=without)
-        return page_from(list(posts), ORDER, limit=limit)
+        without = [{"by": {"$in": sorted(hidden)}}] if hidden else []
+        return _not_hidden(db, queries.PUBLIC_POSTS, without, limit, position=position_of(cursor))
 
     def keep(post: Document, people: Relations) -> bool:
         if not people[post["by"]].is_visible:
@@ -94,6 +94,16 @@ def list_public(db: Db, viewer: str | None, cursor: str | None, limit: int) -> P
         return rules.may_see(viewer, post, people[post["by"]])
 
     return _posts(db, viewer, read, keep, cursor, limit)
+
+
+def _not_hidden(db: Db, query: Query, hidden: list[Document], limit: int, **arguments: Any) -> Page[Document]:
+    """Return a page of posts without the hidden ones; it may be short, and then continues behind those passed over."""
+    if not hidden:
+        return page_from(list(query.find(db, limit=limit + 1, **arguments)), ORDER, limit=limit)
+    passed = next(queries.NOT_HIDDEN.run(db, where=query(**arguments), hidden=hidden, limit=limit + 1))
+    if len(passed["shown"]) > limit or not passed["last"]:
+        return page_from(passed["shown"], ORDER, limit=limit)
+    return Page(passed["shown"], cursor_after(ORDER, passed["last"][0]))
 
 
 def _owner_posts(
@@ -114,20 +124,21 @@ def _owner_posts(
     hidden: dict[str, Document] = {}
 
     def read(cursor: str | None) -> Page[Document]:
-        position = position_of(cursor)
         # guard: hidden posts are skipped on a wall
-        posts = query.find(db, limit=limit + 1, owner=owner, position=position, hidden=list(hidden.values()))
-        return page_from(list(posts), ORDER, limit=limit)
+        without = list(hidden.values())
+        return _not_hidden(db, query, without, limit, owner=owner, position=position_of(cursor))
 
     def keep(post: Document, people: Relations) -> bool:
         author = people[post["by"]]
         if is_omitted(post, people) or not author.is_visible:
-            hidden[post["by"]] = queries.by_authors([post["by"]])
+            hidden[post["by"]] = {"by": post["by"]}
             return False
         if not may_see(post, people):
             seen = rules.visible_audiences(author)
+            # guard: a visitor's wall skips posts without an addressee
+            to_others = {} if viewer is None else {"to": {"$ne": viewer}}
             # guard: posts addressed to the viewer are not skipped on a wall
-            hidden[post["by"]] = {"by": post["by"], "to": {"$ne": viewer}, "circles": {"$nin": seen}}
+            hidden[post["by"]] = {"by": post["by"], **to_others, "circles": {"$nin": seen}}
             return False
         return True
 

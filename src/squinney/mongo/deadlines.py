@@ -40,8 +40,8 @@ request_clock: ContextVar[RequestClock | None] = ContextVar("request_clock", def
 class Observer(Protocol):
     """Sees each operation of this process begin and end, inner ones too."""
 
-    def entered(self) -> None:
-        """An operation begins."""
+    def entered(self, name: str) -> None:
+        """An operation begins; its name is that of the method, such as `Carts.add`, or what its code calls it."""
 
     def left(self, error: BaseException | None) -> None:
         """An operation ends."""
@@ -50,8 +50,8 @@ class Observer(Protocol):
 _observer: Observer | None = None
 
 
-def observe_operations(observer: Observer) -> None:
-    """Let an observer see all operations of this process from now on."""
+def observe_operations(observer: Observer | None) -> None:
+    """Let an observer, or none, see all operations of this process from now on."""
     global _observer
     _observer = observer
 
@@ -69,11 +69,12 @@ class operation:  # noqa: N801 - it reads as a statement
     Raises: `Unavailable`; `NotPrepared` if an index is missing.
     """
 
-    __slots__ = ("_bound", "_ends", "reads_only", "seconds")
+    __slots__ = ("_bound", "_ends", "name", "reads_only", "seconds")
 
-    def __init__(self, seconds: float | None = 10, *, reads_only: bool = False) -> None:
+    def __init__(self, seconds: float | None = 10, *, reads_only: bool = False, name: str = "operation") -> None:
         self.seconds = seconds
         self.reads_only = reads_only
+        self.name = name
 
     def __enter__(self) -> None:
         seconds = _seconds_in_request(self.seconds)
@@ -82,7 +83,7 @@ class operation:  # noqa: N801 - it reads as a statement
         ends_at = time.monotonic() + (math.inf if seconds is None else seconds)
         self._ends = _ends_at.set(min(_ends_at.get(), ends_at))
         if _observer:
-            _observer.entered()
+            _observer.entered(self.name)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -105,7 +106,7 @@ class operation:  # noqa: N801 - it reads as a statement
 
         @functools.wraps(function)
         def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
-            with operation(self.seconds, reads_only=self.reads_only):
+            with operation(self.seconds, reads_only=self.reads_only, name=function.__qualname__):
                 return function(*args, **kwargs)
 
         return bounded

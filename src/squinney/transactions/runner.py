@@ -50,7 +50,7 @@ class Transactions:
         `Unavailable`: if `outcome_unknown` is true, a repeat with the key returns the outcome.
         """
         record = keys.key_record(kind, key, arguments)
-        with operation(self._timeout_seconds):
+        with operation(self._timeout_seconds, name=f"run {kind}"):
             tries = Tries(seconds_left() * SHARE_FOR_WAITING, among=self._db)
             while True:
                 try:
@@ -119,7 +119,7 @@ def once(
             commits.send_step(db, *keys.recording(kind, run_id, record, result, changed), session)
         return result
 
-    with operation(seconds):
+    with operation(seconds, name=f"run {kind}"):
         while True:
             try:
                 return in_transaction(db, work_once, seconds=seconds)

@@ -26,6 +26,7 @@ from squinney.service.jobs import JobWorker
 from squinney.service.links.page_views import PageViews
 from squinney.service.observing import logs
 from squinney.service.observing.driver import watch_driver
+from squinney.service.observing.traces import watch_with_spans
 from squinney.service.processes import Processes
 from squinney.service.proving.prover import Prover
 from squinney.service.secret import secrets_for
@@ -71,6 +72,7 @@ def serve(
     settings = settings_of(context)
     logs.set_up(settings.log_format, settings.log_level)
     watch_driver(settings.slow_ms / 1000)
+    watch_with_spans()
     if settings.uri:
         secrets_for(settings, None)  # fail before anything is started
     appearance = appearance_in(settings.appearance)

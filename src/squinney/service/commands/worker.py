@@ -16,6 +16,7 @@ from squinney.service.jobs import JobStatus, JobWorker, statuses
 from squinney.service.observing import logs
 from squinney.service.observing.driver import watch_driver
 from squinney.service.observing.metrics import Metrics
+from squinney.service.observing.traces import watch_with_spans
 from squinney.service.serving.opening import open_to_serve
 from squinney.service.serving.own_port import own_port
 
@@ -37,6 +38,7 @@ def worker(
     settings = settings_of(context)
     logs.set_up(settings.log_format, settings.log_level)
     watch_driver(settings.slow_ms / 1000)
+    watch_with_spans()
     stop = stop_signal()
     with connected(context) as connection:
         built = open_to_serve(connection, assembly.chosen_systems(settings.system_names))

@@ -19,6 +19,7 @@ from squinney.mongo.deadlines import RequestClock, request_clock
 from squinney.service.middleware.limits import EXEMPT
 from squinney.service.observing.logs import request_id
 from squinney.service.observing.metrics import Metrics
+from squinney.service.observing.traces import hide_query
 
 log = logging.getLogger("squinney.requests")
 failures = logging.getLogger("squinney.failures")
@@ -57,6 +58,7 @@ class RequestLogMiddleware:
                 self._record(scope, message["status"], time.monotonic() - began)
             await send(message)
 
+        hide_query(scope)
         tokens = request_id.set(identifier), request_clock.set(clock)
         try:
             await self._app(scope, receive, send_with_id)

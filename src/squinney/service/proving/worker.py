@@ -75,7 +75,7 @@ class Reports:
         self._output = output
         self._own = threading.local()
 
-    def entered(self) -> None:
+    def entered(self, name: str) -> None:
         """Note that an operation begins."""
         self._own.depth = getattr(self._own, "depth", 0) + 1
         if self._own.depth == 1:

@@ -43,9 +43,13 @@ def walk(page: Page) -> Iterator[tuple[str, str]]:
                 waiting.append(found)
 
 
-@pytest.mark.parametrize("who", ["stranger", "page"])
-def test_behind_no_page_is_more_than_the_page_shows(who: str, request: pytest.FixtureRequest) -> None:
-    page: Page = request.getfixturevalue(who)
+@pytest.mark.parametrize("who", ["visitor", "Ada, member"])
+def test_behind_no_page_is_more_than_the_page_shows(who: str, stranger: Page) -> None:
+    page = stranger
+    if who != "visitor":
+        page.goto("/sign-in")
+        page.locator("main").get_by_role("button", name=who).click()
+        expect(page.get_by_text("You are trying the site as")).to_be_visible()
     walked, shown = 0, 0
     secrets = [cookie["value"] for cookie in page.context.cookies()]
     for path, html in walk(page):

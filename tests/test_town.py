@@ -16,6 +16,7 @@ from squinney.service.town import magazine, products
 from squinney.service.town.covers import MOTIFS
 from squinney.service.town.loading import PARTS, is_loaded, load_town
 from squinney.service.town.reset import is_resetting, reset_town
+from squinney.transactions import Step, Transactions
 from tests.plugins.shelf import Prepared
 from tests.systems.analytics.conftest import stored_events
 
@@ -62,6 +63,22 @@ def load(systems: assembly.Assembled, *, until: int = 99) -> None:
             raise Killed(title)
 
     load_town(systems, now=NOW, progress=progress)
+
+
+def test_a_reset_of_one_system_keeps_the_keys_of_others(prepared: Prepared) -> None:
+    """A payment that is repeated with its key afterwards must not happen again."""
+    ledger = [system for system in assembly.SYSTEMS if system.name == "ledger"]
+    systems = assembly.assemble(prepared(assembly.collections(ledger)), systems=ledger)
+    runner = Transactions(systems.db)
+    load(systems)
+    first = runner.run("pay", [Step("my.invoices", 7, insert={})], key="invoice 7", arguments={})
+    with pytest.raises(Conflict, match="this database has 4 accounts;"):
+        reset_town(systems)
+    reset_town(systems, everything=True)
+    load(systems)
+    assert systems.db["ledger.accounts"].count_documents({}) == 4
+    assert systems.db["squinney.keys"].count_documents({"kind": "open"}) == 4
+    assert runner.run("pay", [Step("my.invoices", 7, insert={})], key="invoice 7", arguments={}).id == first.id
 
 
 def test_the_town_is_loaded_in_spite_of_kills_and_reset_to_the_same(prepared: Prepared) -> None:

@@ -11,7 +11,7 @@ from squinney.patterns import queue
 from squinney.service.town import bank
 from squinney.service.town.adverts import CAMPAIGNS
 from squinney.service.town.orders import account_of
-from squinney.service.town.parts import MARKS
+from squinney.service.town.parts import MARKS, is_demo
 from squinney.service.town.people import people
 from squinney.service.town.products import products
 from squinney.system import Assembled
@@ -35,7 +35,9 @@ def reset_town(systems: Assembled, *, everything: bool = False) -> None:
     db = pinned(systems.db)
     # guard: what people have added is not removed with the demo data
     if not everything and not is_resetting(db) and (added := list(_added(systems))):
-        raise Conflict(f"people have added {', '.join(added)}; `squinney demo reset --all` removes these too")
+        # The small samples of a system alone look like what people add.
+        who = "people have added" if is_demo(db) else "this database has"
+        raise Conflict(f"{who} {', '.join(added)}; `squinney demo reset --all` removes these too")
     db[MARKS].update_one({"_id": RESET}, {"$set": {"begun": True}}, upsert=True)
     finish_reset(systems)
 
@@ -60,8 +62,11 @@ def finish_reset(systems: Assembled) -> None:
         if collection.name not in KEPT
     ]
     # The marks come last but one: a load that finds the mark of a reset first finishes that.
-    for name in (*names, KEYS, *(collection.name for collection in queue.COLLECTIONS)):
+    for name in (*names, *(collection.name for collection in queue.COLLECTIONS)):
         db[name].delete_many({})
+    # guard: a reset forgets no keys of other systems
+    # None: the record of an older version, which does not say what its operation wrote
+    db[KEYS].delete_many({"collections": {"$in": [*names, None]}})
     db[MARKS].delete_many({"_id": {"$ne": RESET}})
     db[MARKS].delete_one({"_id": RESET})
 
@@ -80,12 +85,12 @@ def _others() -> dict[str, tuple[str, Document]]:
     foreign = {"$not": {"$regex": OF_DEMO}}
     accounts = [account_of(name) for name in (*people(), *bank.BUSINESSES)]
     return {
-        "commerce.products": ("product", {"_id": {"$nin": [one.sku for one in products()]}}),
+        "commerce.products": ("product", {"_id": {"$nin": [product.sku for product in products()]}}),
         "commerce.orders": ("order", {"customer": foreign}),
         "ledger.accounts": ("account", {"_id": {"$nin": accounts}}),
         "content.nodes": ("page", {"metadata.author._id": foreign, "metadata.kept_for": None}),
         "content.comments": ("comment", {"author._id": foreign}),
-        "ads.campaigns": ("campaign", {"_id": {"$nin": [one[1] for one in CAMPAIGNS]}}),
+        "ads.campaigns": ("campaign", {"_id": {"$nin": [campaign[1] for campaign in CAMPAIGNS]}}),
         "social.users": ("member", {"_id": foreign}),
         "game.characters": ("character", {"owner": {"$nin": [None, ""]}}),
     }

@@ -72,14 +72,10 @@ class Server:
             self._begun = b""
 
     def rotate(self) -> None:
-        """Rotate as logrotate does: delete the oldest logs, rename the others, compress, and begin a new log."""
+        """Rotate as logrotate does: rename the rotated logs, begin a new one, delete the oldest ones, and compress."""
         self.finish_line()
         if not self.path.exists() or not self.path.stat().st_size:
             return
-        while len(self._lines) > self._kept:
-            path, lines = self._lines.pop(0)
-            path.unlink()
-            self.deleted.append((time.time(), lines))
         if not self.is_dated:
             rotated = self._lines[:-1]
             for index, (path, lines) in enumerate(rotated):  # the oldest first, which has the greatest number
@@ -96,6 +92,10 @@ class Server:
         self._lines[-1:] = [(to, self._lines[-1][1]), (self.path, set())]
         if not copied and self._compresses_from > 1 and self._rng.random() < 0.5:
             self.write(self._rng.randint(1, 5), late=True)
+        while len(self._lines) > self._kept + 1:
+            path, lines = self._lines.pop(0)
+            path.unlink()
+            self.deleted.append((time.time(), lines))
         self._compress()
 
     def _compress(self) -> None:

@@ -15,6 +15,10 @@ from tests.systems.analytics.test_follow import Writer, rotate, wait_for, writer
 
 from squinney.analytics import EventLog
 from squinney.analytics.errors import ImportRunning
+from squinney.analytics.events import sources
+from squinney.analytics.files.content import Content
+from squinney.clock import utcnow
+from squinney.mongo.schema import Db
 
 __all__ = ["writer"]
 
@@ -224,6 +228,22 @@ def test_a_log_of_which_only_lines_that_others_share_were_read(
     writer.write()
     follow_once(log, writer)
     assert "may be lost" in caplog.text
+
+
+def test_a_log_of_which_nothing_was_read_yet(log: EventLog, analytics_db: Db, writer: Writer) -> None:
+    """Regression: its process died before it stored a line; so the logs before it were taken for known."""
+    writer.write()
+    follow_once(log, writer)
+    for _ in range(2):
+        rotate(writer)
+        writer.write()
+    with writer.path.open("rb", buffering=0) as file:
+        options = {"title": "access.log", "site": "", "clock": utcnow, "by_hand": False}
+        sources.begin(analytics_db, Content(file), name=None, **options)
+    rotate(writer)
+    writer.write()
+    follow_once(log, writer)
+    wait_for(log, range(writer.written))
 
 
 def test_a_log_that_was_replaced_is_read_after_the_ones_before_it(

@@ -153,7 +153,8 @@ def known_source(db: Db, raw: BinaryIO, *, by_beginning: bool = False) -> Import
     content = Content(raw)
     agrees = content.begins_like if by_beginning else content.is_continuation_of
     with operation(60, reads_only=True):
-        similar = sources.find(db, content.head, None)
+        # guard: a log of which nothing was read yet is not known
+        similar = [source for source in sources.find(db, content.head, None) if source["offset"]]
     return next((source for source in similar if agrees(source) and not _is_shared(source, similar)), None)
 
 

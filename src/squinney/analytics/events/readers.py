@@ -19,7 +19,7 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cursor_keys, page_from
 
 SECONDS = 60
-PAGES_AT_FIRST, PAGES_AT_ONCE = 8, 64
+PAGES_AT_FIRST, PAGES_AT_ONCE = 16, 64
 DAY_AND_PATH = [("day", 1), ("path", 1)]
 EXACT_PAGES = 20_000
 SAMPLED_PAGES = 1_000

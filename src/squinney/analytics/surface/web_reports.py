@@ -44,7 +44,7 @@ COLUMNS = (
         "statuses",
         "not_found",
     ),
-    ("browsers", "systems", "devices", "robots", "reasons", "statuses", "large", "slow"),
+    ("browsers", "systems", "devices", "robots", "reasons", "large", "slow"),
 )
 ALWAYS = ("pages", "channels")
 LABELS = {"hour": "%H:%M", "day": "%d %b", "month": "%b %Y"}

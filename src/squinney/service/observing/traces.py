@@ -17,7 +17,7 @@ from squinney.mongo.deadlines import observe_operations
 from squinney.service.observing.driver import MAX_KEPT, WAITING
 
 try:
-    from opentelemetry import context, trace
+    from opentelemetry import trace
     from opentelemetry.trace import SpanKind, StatusCode
 except ImportError:  # without the extra `tracing`
     trace = None  # type: ignore[assignment]
@@ -48,18 +48,19 @@ class OperationSpans:
 
     def entered(self, name: str) -> None:
         """Begin a span, which is the parent of what happens inside."""
-        span = trace.get_tracer(NAME).start_span(name)
-        stack = self._own.__dict__.setdefault("stack", [])
-        stack.append((span, context.attach(trace.set_span_in_context(span))))
+        # Without the error's message, which has values.
+        whole = trace.get_tracer(NAME).start_as_current_span(
+            name, record_exception=False, set_status_on_exception=False
+        )
+        self._own.__dict__.setdefault("stack", []).append((whole.__enter__(), whole))
 
     def left(self, error: BaseException | None) -> None:
         """End the span."""
-        span, token = self._own.stack.pop()
-        context.detach(token)
+        span, whole = self._own.stack.pop()
         if error is not None:
             span.set_attribute("error.type", getattr(error, "code", "") or type(error).__name__)
             span.set_status(StatusCode.ERROR)
-        span.end()
+        whole.__exit__(None, None, None)
 
 
 class CommandSpans(monitoring.CommandListener):

@@ -106,7 +106,6 @@ class LogFollower(Generic[R]):
             self._current = self._opened()
             self._is_behind = self._is_behind or self._current is not None
         if self._is_behind:
-            # guard: logs are read in their order
             self._catch_up()
             self._is_behind = False
         self._read_replaced()

@@ -100,9 +100,10 @@ def _photos(services: Services) -> Markup:
 
 def _faces(services: Services) -> Markup:
     people = services["network"].members(None, limit=FACES).items
-    initials = ["".join(word[0] for word in one["name"].split()[:2]).upper() for one in people if one["name"]]
+    initials = ["".join(word[0] for word in member["name"].split()[:2]).upper() for member in people if member["name"]]
     faces = [
-        Markup('<span class="face face-{}">{}</span>').format(sum(map(ord, one)) % PALETTE, one) for one in initials
+        Markup('<span class="face face-{}">{}</span>').format(sum(map(ord, letters)) % PALETTE, letters)
+        for letters in initials
     ]
     return _row(faces, "faces")
 
@@ -193,8 +194,8 @@ def _sparkline(counts: Sequence[int], title: str) -> Markup:
     return _svg(bars, title)
 
 
-def _way(one: tuple[float, float], other: tuple[float, float]) -> str:
-    return element("line", of="way", x1=f"{one[0]:.1f}", y1=f"{one[1]:.1f}", x2=f"{other[0]:.1f}", y2=f"{other[1]:.1f}")
+def _way(start: tuple[float, float], end: tuple[float, float]) -> str:
+    return element("line", of="way", x1=f"{start[0]:.1f}", y1=f"{start[1]:.1f}", x2=f"{end[0]:.1f}", y2=f"{end[1]:.1f}")
 
 
 def _room(x: float, y: float, step_x: float, step_y: float, *, is_start: bool) -> str:

@@ -103,11 +103,11 @@ def trial_person(name: str) -> Person:
     """Return somebody of the town as a person who tries the demo; nothing of it is stored but the session."""
     if name not in ROLES:
         raise Invalid(f"who must be one of {', '.join(ROLES)}", field="who")
-    one = people()[name]
+    resident = people()[name]
     return {
-        "_id": one.id,
+        "_id": resident.id,
         "login": name,
-        "name": one.name,
+        "name": resident.name,
         "role": ROLES[name],
         "created_at": utcnow() - timedelta(days=365),
         "tried": True,
@@ -116,7 +116,7 @@ def trial_person(name: str) -> Person:
 
 def neighbours() -> dict[str, str]:
     """Return the names of the people of the town by their ids."""
-    return {one.id: one.name for one in people().values()}
+    return {neighbour.id: neighbour.name for neighbour in people().values()}
 
 
 class TryRoute(PageRoute):
@@ -127,8 +127,8 @@ class TryRoute(PageRoute):
         handle = super().get_route_handler()
 
         async def handle_if_it_exists(request: Request) -> Response:
-            found: TryAs | None = getattr(request.app.state, "try_as", None)
-            if found is None or not await run_in_threadpool(found.exists, request):
+            trial: TryAs | None = getattr(request.app.state, "try_as", None)
+            if trial is None or not await run_in_threadpool(trial.exists, request):
                 raise HTTPException(404)
             return await handle(request)
 

@@ -12,8 +12,8 @@ MAX_ACCOUNTS = 100
 @operation(reads_only=True)
 def open_accounts(accounts: Accounts, owner: str, currency: str) -> list[Account]:
     """List the open accounts of an owner in a currency."""
-    found = accounts.owned_by(owner, limit=MAX_ACCOUNTS).items
-    return [one for one in found if one["currency"] == currency and not one.get("closed_at")]
+    owned = accounts.owned_by(owner, limit=MAX_ACCOUNTS).items
+    return [account for account in owned if account["currency"] == currency and not account.get("closed_at")]
 
 
 @operation()
@@ -24,7 +24,7 @@ def house_account(accounts: Accounts, owner: str, name: str, currency: str) -> s
     After a crash: nothing, or an account without money.
     Raises: `Invalid`, `Unavailable`.
     """
-    if found := open_accounts(accounts, owner, currency):
-        return found[0]["_id"]
+    if existing := open_accounts(accounts, owner, currency):
+        return existing[0]["_id"]
     # Two first payments open one account, because of the key.
     return accounts.open(currency, name=f"{name}, {currency}", owner=owner, key=Key(currency, owner))["_id"]

@@ -84,11 +84,11 @@ class Mentions:
         return self._found.get(sku, [])[:MAX_SHOWN]
 
     def _read(self) -> dict[str, list[Mention]]:
-        found: dict[str, list[Mention]] = {}
-        for text, mention in sorted([*self._nodes(), *self._posts()], key=lambda one: one[1].at, reverse=True):
+        by_sku: dict[str, list[Mention]] = {}
+        for text, mention in sorted([*self._nodes(), *self._posts()], key=lambda pair: pair[1].at, reverse=True):
             for sku in _skus_in(text):
-                found.setdefault(sku, []).append(mention)
-        return found
+                by_sku.setdefault(sku, []).append(mention)
+        return by_sku
 
     def _nodes(self) -> Iterator[tuple[str, Mention]]:
         content = self._services.get("content")
@@ -108,7 +108,7 @@ class Mentions:
 
 
 def _skus_in(text: str) -> list[str]:
-    return list(dict.fromkeys(unquote(found).rstrip(".") for found in PRODUCT.findall(text)))
+    return list(dict.fromkeys(unquote(sku).rstrip(".") for sku in PRODUCT.findall(text)))
 
 
 def _mentioned(product: dict[str, object], pictures: Sequence[dict[str, object]]) -> Mentioned:

@@ -87,7 +87,7 @@ def load(town: Town) -> None:
             entries.append(
                 _entry(f"{account_of(name)}-opening", name, None, None, opening, opened, "opening balance", 0)
             )
-    for number, move in enumerate(sorted(_moves(town), key=lambda one: one.at), 1):
+    for number, move in enumerate(sorted(_moves(town), key=lambda move: move.at), 1):
         transfer = move.transfer or id_from("transfer", number)
         for side, name, other, amount in (
             ("out", move.src, move.dst, -move.amount),
@@ -104,7 +104,8 @@ def _owners() -> dict[str, tuple[str, int, str | None]]:
     """Return the name, the opening balance and the owner of each account."""
     rng = random.Random("openings")
     own = {
-        user: (f"{one.name}, current account", rng.randint(90, 620) * 1_000, one.id) for user, one in people().items()
+        user: (f"{person.name}, current account", rng.randint(90, 620) * 1_000, person.id)
+        for user, person in people().items()
     }
     houses = {"shop": TILL, "magazine": INCOME}  # so that what people pay later goes to the same accounts
     businesses = {name: (shown, opening, houses.get(name)) for name, (shown, opening) in BUSINESSES.items()}

@@ -68,8 +68,8 @@ def _end_of_year(db: Db, now: datetime | None) -> datetime:
     """Return the time at which the demo's year ends: that of the first call, so that a second one continues it."""
     hour = (now or utcnow()).replace(minute=0, second=0, microsecond=0)
     change = {"$setOnInsert": {"now": hour}}
-    found: Any = db[MARKS].find_one_and_update({"_id": YEAR}, change, upsert=True, return_document=True)
-    return cast(datetime, found["now"])
+    mark: Any = db[MARKS].find_one_and_update({"_id": YEAR}, change, upsert=True, return_document=True)
+    return cast(datetime, mark["now"])
 
 
 def _load(town: Town, part: Part) -> None:
@@ -88,4 +88,4 @@ def is_loaded(systems: Assembled) -> bool:
     db = systems.db
     marks = {mark["_id"] for mark in db[MARKS].find({"loaded": True})}
     names = {part.system: part.name for part in PARTS}
-    return not is_resetting(db) and all(marks & {one.name, names.get(one.name)} for one in systems.systems)
+    return not is_resetting(db) and all(marks & {system.name, names.get(system.name)} for system in systems.systems)

@@ -63,21 +63,21 @@ class Article:
 
 def articles(name: str) -> list[Article]:
     """Read a file of texts, whose articles begin with `===`, and their comments with `@` or, if flagged, with `!`."""
-    found: list[Article] = []
+    articles: list[Article] = []
     for line in (TEXTS / name).read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.split("|")]
         if line.startswith("==="):
             slug, title, author, days, tags, place = cells
             tagged = [tag.strip() for tag in tags.split(",") if tag.strip()]
-            found.append(Article(slug.removeprefix("=== "), title, author, float(days), tagged, place))
+            articles.append(Article(slug.removeprefix("=== "), title, author, float(days), tagged, place))
         elif line.startswith("@"):
             depth = len(line) - len(line.lstrip("@"))
-            found[-1].comments.append(Said(depth, cells[0].lstrip("@ "), cells[1]))
+            articles[-1].comments.append(Said(depth, cells[0].lstrip("@ "), cells[1]))
         elif line.startswith("!"):
-            found[-1].comments.append(Said(1, cells[0].lstrip("! "), cells[1], cells[2]))
-        elif found:
-            found[-1].paragraphs.append(line)
-    return found
+            articles[-1].comments.append(Said(1, cells[0].lstrip("! "), cells[1], cells[2]))
+        elif articles:
+            articles[-1].paragraphs.append(line)
+    return articles
 
 
 def load(town: Town) -> None:
@@ -93,7 +93,7 @@ def load(town: Town) -> None:
         _load_article(town, page, None, gallery, "basic-page")
     intro = "What people write in Saltmere, and what others answer."
     magazine = _created(nodes, None, "magazine", "blog", "The magazine", june, town.ago(361), intro)
-    for entry in sorted(articles("magazine.txt"), key=lambda one: -one.days_ago):
+    for entry in sorted(articles("magazine.txt"), key=lambda article: -article.days_ago):
         node = _load_article(town, entry, magazine, gallery, "blog-entry")
         _load_comments(town, entry, node)
 
@@ -161,5 +161,5 @@ def _load_comments(town: Town, article: Article, node: Node) -> None:
 def paths() -> Iterator[tuple[str, float]]:
     """Yield the path of each page, and how many days ago it was published."""
     for name, above in (("pages.txt", "/site"), ("magazine.txt", "/site/magazine")):
-        for one in articles(name):
-            yield f"{above}/{one.slug}", one.days_ago
+        for article in articles(name):
+            yield f"{above}/{article.slug}", article.days_ago

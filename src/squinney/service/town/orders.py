@@ -67,13 +67,13 @@ def sales(now: datetime) -> list[Sale]:
     days = sorted((MAX_DAYS * rng.random() ** 1.35 + 0.05 for _ in range(ORDERS)), reverse=True)
     kinds = ["unpaid"] * UNPAID + ["refunded"] * REFUNDED + ["placed"] * (ORDERS - UNPAID - REFUNDED)
     rng.shuffle(kinds)
-    found = []
+    sales = []
     for number, (ago, kind) in enumerate(zip(days, kinds, strict=True)):
         chosen = dict.fromkeys(rng.choices(range(len(catalogue)), popularity, k=rng.choice([1, 1, 1, 2, 2, 3])))
         lines = [(catalogue[index], rng.choice([1, 1, 1, 1, 2])) for index in chosen]
         kind = "placed" if ago < 1 else kind
-        found.append(Sale(id_from("order", number), rng.choice(customers), now - timedelta(days=ago), lines, kind))
-    return found
+        sales.append(Sale(id_from("order", number), rng.choice(customers), now - timedelta(days=ago), lines, kind))
+    return sales
 
 
 def load(town: Town) -> None:
@@ -91,8 +91,10 @@ def load(town: Town) -> None:
         town.db,
         "town: shop",
         {
-            "commerce.products": [document_of(one, ids[one.genre]) for one in catalogue],
-            "commerce.pictures": [picture_of(one, n, town.ago(FIRST_DELIVERY)) for n, one in enumerate(catalogue)],
+            "commerce.products": [document_of(product, ids[product.genre]) for product in catalogue],
+            "commerce.pictures": [
+                picture_of(product, n, town.ago(FIRST_DELIVERY)) for n, product in enumerate(catalogue)
+            ],
             "commerce.orders": [_order(sale) for sale in made],
             "commerce.payments": [_payment(sale) for sale in made if sale.kind != "unpaid"],
             "commerce.test_charges": [_charge(sale) for sale in made if sale.kind != "unpaid" and sale.by_card],

@@ -59,7 +59,7 @@ def load(town: Town) -> None:
     Atomic: each member, edge, post, photo and comment by itself.
     After a crash: the next call continues.
     """
-    members = {one.user: (one.name, one.about, one.place) for one in people().values()}
+    members = {person.user: (person.name, person.about, person.place) for person in people().values()}
     circled = [
         (owner, other, circle) for _, (owner, circle, others) in read_texts("circles.txt") for other in others.split()
     ]

@@ -69,10 +69,10 @@ def id_from(*parts: object) -> str:
 
 def products() -> list[Product]:
     """Return all products, albums first."""
-    found = []
+    products = []
     for name, kind in (("albums.txt", "Audio Album"), ("films.txt", "Film")):
-        found += [_product(kind, genre, cells) for genre, cells in read_texts(name)]
-    return found
+        products += [_product(kind, genre, cells) for genre, cells in read_texts(name)]
+    return products
 
 
 def _product(kind: str, genre: str, cells: list[str]) -> Product:

@@ -19,7 +19,7 @@ def public_account(systems: Assembled) -> Callable[[], str | None] | None:
         # guard: the till of a business is shown of the demo data only
         if not is_demo(systems.db):
             return None
-        found = ledger["accounts"].owned_by(TILL, limit=1).items
-        return found[0]["_id"] if found else None
+        accounts = ledger["accounts"].owned_by(TILL, limit=1).items
+        return accounts[0]["_id"] if accounts else None
 
     return find

@@ -36,8 +36,8 @@ def _gradient(pillow: Any, top: Rgb, bottom: Rgb) -> Any:
     return pillow.composite(pillow.new("RGB", size, bottom), pillow.new("RGB", size, top), mask)
 
 
-def _mix(one: Rgb, two: Rgb, share: float) -> Rgb:
-    red, green, blue = (round(a + (b - a) * share) for a, b in zip(one, two, strict=True))
+def _mix(first: Rgb, second: Rgb, share: float) -> Rgb:
+    red, green, blue = (round(a + (b - a) * share) for a, b in zip(first, second, strict=True))
     return red, green, blue
 
 

@@ -74,7 +74,7 @@ def load(town: Town) -> None:
 def _visits(town: Town) -> Iterator[Visit]:
     """Yield the year's visits, day by day: fewer at night, more on Fridays and Saturdays, and more each month."""
     rng = random.Random("visits")
-    articles, records = list(paths()), [one.path for one in products()]
+    articles, records = list(paths()), [product.path for product in products()]
     for days in range(DAYS, -1, -1):
         day = town.ago(days).replace(hour=0)
         growth = 0.55 + 0.9 * (1 - days / DAYS) + 0.7 * math.exp(-abs(days - 82) / 3)  # the night of the relighting
@@ -119,10 +119,12 @@ def _log(visits: list[Visit], *, robot: bool) -> Iterator[str]:
     """Yield the lines of a web server's log, with pages that do not exist, and a broken line now and then."""
     rng = random.Random(f"log {robot}")
     here: deque[tuple[datetime, str]] = deque(maxlen=12)  # people who may look at one more page
-    for number, visit in enumerate(sorted((one for one in visits if one.robot == robot), key=lambda one: one.at)):
+    for number, visit in enumerate(
+        sorted((visit for visit in visits if visit.robot == robot), key=lambda visit: visit.at)
+    ):
         missing = rng.random() < (0.12 if robot else 0.02)
         path, referrer = rng.choice(MISSING) if missing else visit.path, "-"
-        staying = [one for at, one in here if visit.at - at < STAY]
+        staying = [client for at, client in here if visit.at - at < STAY]
         if robot:
             who = f"203.0.113.{rng.randint(10, 14)} {rng.choice(CRAWLERS)}"
         elif staying and rng.random() < 0.62:

@@ -77,7 +77,9 @@ def welcome(systems: Assembled) -> Welcome:
 
 def _enter(world: World, person_id: str, name: str, mark: Step) -> None:
     """Let the person's character begin, under the person's name if the world allows it and nobody has it."""
-    for one in (name, f"newcomer {person_id[-8:]}"):
+    for character_name in (name, f"newcomer {person_id[-8:]}"):
         with suppress(Invalid, NameTaken):
-            world.create_character(one, location=world.start()["_id"], gold=GOLD, owner=person_id, also=[mark])
+            world.create_character(
+                character_name, location=world.start()["_id"], gold=GOLD, owner=person_id, also=[mark]
+            )
             return

@@ -115,7 +115,7 @@ class Behind:
             return None
         answer, sent = await self._recorded(_copied(scope), receive)
         if 300 <= answer.status < 400:
-            steps = [one for one in sent if one.in_transaction]
+            steps = [command for command in sent if command.in_transaction]
             self._actions[_key(visitor)] = Action(str(scope["path"]), answer.headers.get("location", ""), steps)
         return [_without_own_headers(message) for message in answer.messages]
 

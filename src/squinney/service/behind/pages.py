@@ -76,7 +76,7 @@ def _own_files() -> dict[str, Path]:
 
 def _parts(made: MadePage, systems: Sequence[System]) -> list[Part]:
     sent = [*made.sent, *(made.action.sent if made.action else ())]
-    groups = Counter(_group(one) for one in sent)
+    groups = Counter(_group(command) for command in sent)
     titles = {system.package.rpartition(".")[2]: system.title for system in systems}
     return [
         Part(title, f"docs/{group}.md" if (DOCS / f"{group}.md").exists() else "", _files(sent, group))
@@ -90,7 +90,7 @@ def _group(sent: Sent) -> str:
 
 
 def _files(sent: Sequence[Sent], group: str) -> list[str]:
-    return sorted({one.file for one in sent if one.file.startswith(f"{group}/")})
+    return sorted({command.file for command in sent if command.file.startswith(f"{group}/")})
 
 
 class BehindMiddleware:

@@ -68,21 +68,21 @@ class CommandRecorder(CommandListener):
         current = recording.get()
         if current is None or event.command_name in BORING or len(current.sent) >= MAX_COMMANDS:
             return
-        found = list(_sent_by(event.command_name, event.command))
+        commands = list(_sent_by(event.command_name, event.command))
         # guard: nothing of people, sessions and keys is recorded
-        if any(_is_private(one) for one in found):
+        if any(_is_private(command) for command in commands):
             return
         file, line = _caller()
-        for one in found:
-            one.file, one.line = file, line
-        current.sent += found
-        current.waiting[event.request_id] = found
+        for command in commands:
+            command.file, command.line = file, line
+        current.sent += commands
+        current.waiting[event.request_id] = commands
 
     def succeeded(self, event: CommandSucceededEvent) -> None:
         if current := recording.get():
-            for one in current.waiting.pop(event.request_id, ()):
-                one.milliseconds = event.duration_micros / 1_000
-                one.documents = _documents_in(event.reply)
+            for command in current.waiting.pop(event.request_id, ()):
+                command.milliseconds = event.duration_micros / 1_000
+                command.documents = _documents_in(event.reply)
 
     def failed(self, event: CommandFailedEvent) -> None:
         """Keep the command without a time."""
@@ -104,8 +104,8 @@ def _sent_by(name: str, command: Mapping[str, Any]) -> Iterator[Sent]:
         yield Sent(name, collection, in_transaction=in_transaction)
 
 
-def _is_private(one: Sent) -> bool:
-    names = {one.collection, *(collections_read(one.part) if one.part else ())}
+def _is_private(command: Sent) -> bool:
+    names = {command.collection, *(collections_read(command.part) if command.part else ())}
     return any(name.startswith(PRIVATE) for name in names)
 
 
@@ -153,7 +153,7 @@ def _names_of(value: Any) -> Any:
 
 def _masked_words(shape: str) -> str:
     """Replace names that are values, such as the id of a person in `tallies.ada`."""
-    masked = NAME.sub(lambda found: found[0] if found[0][0] == "$" or is_known_name(found[0]) else "*", shape)
+    masked = NAME.sub(lambda match: match[0] if match[0][0] == "$" or is_known_name(match[0]) else "*", shape)
     return masked.replace('"', "")
 
 
@@ -175,11 +175,11 @@ def _words() -> frozenset[str]:
 def explain(db: Db, sent: Sequence[Sent]) -> None:
     """Ask the server which index each shape of command uses."""
     known: dict[tuple[str, str, str], str] = {}
-    for one in sent:
-        key = (one.name, one.collection, one.shape)
-        if one.part is not None and key not in known and len(known) < MAX_EXPLAINED:
-            known[key] = _index_of(db, one.part)
-        one.index = known.get(key, "")
+    for command in sent:
+        key = (command.name, command.collection, command.shape)
+        if command.part is not None and key not in known and len(known) < MAX_EXPLAINED:
+            known[key] = _index_of(db, command.part)
+        command.index = known.get(key, "")
 
 
 def _index_of(db: Db, part: Command) -> str:

@@ -87,16 +87,16 @@ class ShownDocument:
 
 def shown_documents(sent: Sequence[Sent], page: PageText) -> list[ShownDocument]:
     """Return the documents that the page shows, each once, with only the values that it shows."""
-    found: dict[tuple[str, str], ShownDocument] = {}
-    for one in sent:
+    documents: dict[tuple[str, str], ShownDocument] = {}
+    for command in sent:
         # guard: documents of people, sessions and keys are not shown
-        if one.collection.startswith(INTERNAL):
+        if command.collection.startswith(INTERNAL):
             continue
-        for document in one.documents:
-            shown = _shown(one.collection, document, page)
-            if shown and shown.fields and len(found) < MAX_DOCUMENTS:
-                found.setdefault((one.collection, repr(document.get("_id"))), shown)
-    return list(found.values())
+        for document in command.documents:
+            shown = _shown(command.collection, document, page)
+            if shown and shown.fields and len(documents) < MAX_DOCUMENTS:
+                documents.setdefault((command.collection, repr(document.get("_id"))), shown)
+    return list(documents.values())
 
 
 def _shown(collection: str, document: Document, page: PageText) -> ShownDocument | None:

@@ -59,8 +59,8 @@ def _try(transfer: Transfer, db: Db, src: str, dst: str, amount: int) -> None:
 def measure(db: Db) -> tuple[int, int]:
     """Return the sum of the balances and the lowest one."""
     group = {"_id": None, "total": {"$sum": "$balance"}, "lowest": {"$min": "$balance"}}
-    found = next(iter(db["accounts"].aggregate([{"$group": group}])))
-    return int(found["total"]), int(found["lowest"])
+    balances = next(iter(db["accounts"].aggregate([{"$group": group}])))
+    return int(balances["total"]), int(balances["lowest"])
 
 
 def check(db: Db) -> dict[str, str]:

@@ -24,7 +24,7 @@ def drop_leftovers(client: MongoClient[Document]) -> list[str]:
 
     Only for a server that all of its users share a machine with, such as the embedded one.
     """
-    names = [name for name in client.list_database_names() if (found := NAME.fullmatch(name)) and _is_dead(found[1])]
+    names = [name for name in client.list_database_names() if (match := NAME.fullmatch(name)) and _is_dead(match[1])]
     for name in names:
         client.drop_database(name)
     return names

@@ -95,12 +95,12 @@ def system_subject(name: str, packages: Sequence[str] = ()) -> Subject:
     from squinney import assembly  # slow to import, and the workers of the transfers do not need it
 
     systems = assembly.chosen_systems(packages)
-    found = assembly.system_named(name, systems)
-    if found is None or found.proof is None:
-        known = ", ".join(system.name for system in systems if system.proof)
+    system = assembly.system_named(name, systems)
+    if system is None or system.proof is None:
+        known = ", ".join(other.name for other in systems if other.proof)
         raise NotFound(f"{name} has no proof; systems with one: {known}")
-    lane = Lane(name, found.title, found.proof, lambda: [*assembly.CORE_COLLECTIONS, *found.collections])
-    return Subject(name, found.title, [lane], SYSTEM_STAGES, packages)
+    lane = Lane(name, system.title, system.proof, lambda: [*assembly.CORE_COLLECTIONS, *system.collections])
+    return Subject(name, system.title, [lane], SYSTEM_STAGES, packages)
 
 
 def subject_named(name: str, packages: Sequence[str] = ()) -> Subject:

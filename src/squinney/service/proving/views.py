@@ -94,25 +94,25 @@ def shown(progress: Progress | None, stages: Sequence[Stage], seconds: float) ->
         state = "idle"
     else:
         state = str(progress.state)
-    found = progress.lanes
-    if not found and progress.subject == TRANSFERS.name:
-        found = [LaneProgress(lane.name, lane.title, lane.total) for lane in TRANSFERS.lanes]
-    depth = max([MIN_DEPTH, *(abs(lane.total - level) for lane in found for _, level in lane.levels)])
-    stage = stages[min(progress.stage, len(stages) - 1)]
-    starts = [sum(one.share for one in stages[:number]) for number in range(len(stages))]
+    lanes = progress.lanes
+    if not lanes and progress.subject == TRANSFERS.name:
+        lanes = [LaneProgress(lane.name, lane.title, lane.total) for lane in TRANSFERS.lanes]
+    depth = max([MIN_DEPTH, *(abs(lane.total - level) for lane in lanes for _, level in lane.levels)])
+    current = stages[min(progress.stage, len(stages) - 1)]
+    starts = [sum(stage.share for stage in stages[:number]) for number in range(len(stages))]
     return ProofView(
         state,
-        [_lane(lane, progress, depth, starts[1:]) for lane in found],
-        [_stage(one, start, progress) for one, start in zip(stages, starts, strict=True)],
+        [_lane(lane, progress, depth, starts[1:]) for lane in lanes],
+        [_stage(stage, start, progress) for stage, start in zip(stages, starts, strict=True)],
         progress.stage,
         progress.seconds,
         progress.total_seconds,
-        stage.watch if state == "running" else "",
+        current.watch if state == "running" else "",
         progress.message,
-        _verdict(found) if state == "done" else "",
+        _verdict(lanes) if state == "done" else "",
         progress.subject,
         progress.title,
-        state == "done" and not any(found[-1].verdict.values()),
+        state == "done" and not any(lanes[-1].verdict.values()),
     )
 
 
@@ -179,9 +179,9 @@ def _lights(lane: LaneProgress) -> list[Light]:
     return [Light("every promise of this system is checked at the end", OPEN)]
 
 
-def _verdict(found: Sequence[LaneProgress]) -> str:
+def _verdict(lanes: Sequence[LaneProgress]) -> str:
     """Say in one sentence for each lane what was seen."""
-    return " ".join(f"{lane.title}: {_outcome(lane)}." for lane in found)
+    return " ".join(f"{lane.title}: {_outcome(lane)}." for lane in lanes)
 
 
 def _outcome(lane: LaneProgress) -> str:

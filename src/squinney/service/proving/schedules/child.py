@@ -70,7 +70,7 @@ def test_this_schedule_is_right(explore):
 def as_pytest(recording: Recording) -> str:
     """Return a test that plays the schedule again."""
     functions = (two_accounts, plain_transfer, move_70, nothing_is_lost)
-    sources = "\n\n\n".join(inspect.getsource(one).rstrip() for one in functions)
+    sources = "\n\n\n".join(inspect.getsource(function).rstrip() for function in functions)
     for annotation in (": Db", " -> None", ": str", ": int"):
         sources = sources.replace(annotation, "")
     return (WRONG if recording.wrong else RIGHT).format(functions=sources, schedule=recording.schedule)

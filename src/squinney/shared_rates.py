@@ -52,8 +52,8 @@ def share(db: Db, seconds_added: Mapping[str, float]) -> dict[str, float]:
     changes = [UpdateOne(RATE(name=name), _moved(seconds), upsert=True) for name, seconds in seconds_added.items()]
     with suppress(BulkWriteError):  # two processes made the same document: one of them counts
         db[NAME].bulk_write(changes, ordered=False)
-    found = AHEAD.run(db, names=list(seconds_added))
-    return {document["_id"]: document["ahead"] for document in found}
+    rates = AHEAD.run(db, names=list(seconds_added))
+    return {rate["_id"]: rate["ahead"] for rate in rates}
 
 
 def _moved(seconds: float) -> list[dict[str, object]]:

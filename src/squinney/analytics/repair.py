@@ -66,10 +66,10 @@ def _set_month(db: Db, metadata: Document, session: ClientSession) -> int:
     return updated.modified_count or int(updated.upserted_id is not None)
 
 
-def _describe_page(db: Db, found: Document) -> int:
+def _describe_page(db: Db, page: Document) -> int:
     """Set what the page says about its events by the events, if only that is wrong."""
     told = {"n": {"$size": "$events"}, "from": {"$min": "$events.time"}, "to": {"$max": "$events.time"}}
-    return db[EVENTS].update_one({"_id": found["_id"]}, [{"$set": told}]).modified_count
+    return db[EVENTS].update_one({"_id": page["_id"]}, [{"$set": told}]).modified_count
 
 
 def _ahead_of_import(db: Db) -> Iterator[Document]:

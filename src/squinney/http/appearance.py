@@ -73,12 +73,12 @@ def _texts(file: Path) -> dict[str, str]:
     if not file.is_file():
         return {}
     try:
-        found: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
+        texts: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"appearance: {file} is not TOML: {error}", field="appearance") from None
-    for name, value in found.items():
+    for name, value in texts.items():
         if name not in KNOWN or not isinstance(value, str) or not 0 < len(value) <= MAX_LENGTH:
             known = " and ".join(sorted(KNOWN))
             wrong = f"appearance: {name} in {file}: only {known}, texts of 1 to {MAX_LENGTH} characters, are allowed"
             raise Invalid(wrong, field="appearance")
-    return found
+    return texts

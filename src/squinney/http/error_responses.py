@@ -98,8 +98,11 @@ def note_mongodb_state(request: Request, error: SquinneyError) -> None:
 def invalid_fields(error: RequestValidationError) -> list[dict[str, str]]:
     """Return the invalid fields of a request, each with a message."""
     return [
-        {"field": ".".join(str(part) for part in one["loc"][1:]) or str(one["loc"][0]), "message": one["msg"]}
-        for one in error.errors()[:MAX_FIELDS]
+        {
+            "field": ".".join(str(part) for part in field_error["loc"][1:]) or str(field_error["loc"][0]),
+            "message": field_error["msg"],
+        }
+        for field_error in error.errors()[:MAX_FIELDS]
     ]
 
 

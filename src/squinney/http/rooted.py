@@ -125,4 +125,4 @@ def with_root(html: str, root: str) -> str:
 
 def _rooted(tag: str, root: str) -> str:
     tag = ADDRESS.sub(rf"\g<1>{root}/", tag)
-    return SRCSET.sub(lambda found: found[1] + IN_SRCSET.sub(rf"\g<1>{root}/", found[2]), tag)
+    return SRCSET.sub(lambda match: match[1] + IN_SRCSET.sub(rf"\g<1>{root}/", match[2]), tag)

@@ -103,7 +103,7 @@ def _with_lookups(endpoint: Callable[..., Any]) -> Callable[..., Any]:
     """Resolve the endpoint's `Lookup`s here: through FastAPI, one takes as long as the rest of the route."""
     signature = inspect.signature(endpoint, eval_str=True)
     parameters = signature.parameters.values()
-    lookups = {parameter.name: found for parameter in parameters if (found := _lookup_of(parameter.annotation))}
+    lookups = {parameter.name: lookup for parameter in parameters if (lookup := _lookup_of(parameter.annotation))}
     if not lookups:
         return endpoint
     others = [
@@ -124,7 +124,7 @@ def _with_lookups(endpoint: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _lookup_of(annotation: Any) -> Lookup[Any] | None:
-    dependencies = [getattr(one, "dependency", None) for one in getattr(annotation, "__metadata__", ())]
+    dependencies = [getattr(metadata, "dependency", None) for metadata in getattr(annotation, "__metadata__", ())]
     return next((dependency for dependency in dependencies if isinstance(dependency, Lookup)), None)
 
 

@@ -31,7 +31,7 @@ def version_of(folders: Iterable[str | PathLike[str]]) -> str:
     """Return a short text that differs when any file of the folders differs."""
     digest = hashlib.sha256()
     for folder in folders:
-        for file in sorted(one for one in Path(folder).rglob("*") if one.is_file()):
+        for file in sorted(path for path in Path(folder).rglob("*") if path.is_file()):
             digest.update(f"{file.relative_to(folder)}\n{file.stat().st_size}\n".encode() + file.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -78,7 +78,7 @@ def require_usable(db: Db, collections: Iterable[Collection]) -> list[Drift]:
     """
     declared = list(collections)
     require_ours(db, declared)
-    unique = {(one.name, index.name) for one in declared for index in one.indexes if index.unique}
+    unique = {(collection.name, index.name) for collection in declared for index in collection.indexes if index.unique}
     drifts = [drift for drift in check(db, declared) if drift.kind != "extra-index"]
     needed = [
         str(drift) for drift in drifts if drift.kind == "missing-collection" or (drift.collection, drift.what) in unique

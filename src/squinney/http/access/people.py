@@ -96,15 +96,15 @@ class HostVisitors:
 
     async def roles(self, connections: Sequence[HTTPConnection]) -> list[str | None]:
         """Ask the host again who each connection is; one of whom it says nothing may not stay."""
-        found: list[str | None] = []
+        roles: list[str | None] = []
         for connection in connections:
             try:
                 person = await self._person(connection)
             except Exception:
                 log.exception("authenticate failed for a live connection, which ends")
                 person = None
-            found.append(person["role"] if person else None)
-        return found
+            roles.append(person["role"] if person else None)
+        return roles
 
     async def _person(self, connection: HTTPConnection) -> SignedIn | None:
         asked = host_connection(connection)

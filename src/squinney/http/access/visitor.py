@@ -103,8 +103,8 @@ class Visitor:
 
 def visitor_of(connection: HTTPConnection) -> Visitor:
     """Return the visitor of a request or WebSocket."""
-    found = getattr(connection.state, "visitor", None)
-    return found if found is not None else Visitor(b"no secret")
+    visitor = getattr(connection.state, "visitor", None)
+    return visitor if visitor is not None else Visitor(b"no secret")
 
 
 def signature_of(secret: bytes, purpose: str, text: str) -> str:
@@ -123,4 +123,4 @@ def _digest_of(secret: bytes, purpose: str, text: str) -> bytes:
 
 
 def _xor(left: bytes, right: bytes) -> bytes:
-    return bytes(one ^ other for one, other in zip(left, right, strict=True))
+    return bytes(left_byte ^ right_byte for left_byte, right_byte in zip(left, right, strict=True))

@@ -17,9 +17,9 @@ def curl_for(base: str, schemas: Schemas, method: str, path: str, operation: Map
     lines = [f"curl -X {method.upper()} '{base}{path}{_query(operation)}'"]
     if operation.get("security"):
         lines.append("-H 'Authorization: Bearer sqy_…'")
-    for one in operation.get("parameters", ()):
-        if one["in"] == "header":
-            lines.append(f"-H '{one['name']}: {example_of(one.get('schema', {}), schemas)}'")
+    for parameter in operation.get("parameters", ()):
+        if parameter["in"] == "header":
+            lines.append(f"-H '{parameter['name']}: {example_of(parameter.get('schema', {}), schemas)}'")
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
         if kind == "application/json":
             body = json.dumps(example_of(content["schema"], schemas), ensure_ascii=False)
@@ -30,7 +30,11 @@ def curl_for(base: str, schemas: Schemas, method: str, path: str, operation: Map
 
 
 def _query(operation: Mapping[str, Any]) -> str:
-    required = [one["name"] for one in operation.get("parameters", ()) if one["in"] == "query" and one.get("required")]
+    required = [
+        parameter["name"]
+        for parameter in operation.get("parameters", ())
+        if parameter["in"] == "query" and parameter.get("required")
+    ]
     return "?" + "&".join(f"{name}={{{name}}}" for name in required) if required else ""
 
 

@@ -33,11 +33,11 @@ def secrets_for(settings: Settings, folder: Path | None) -> tuple[bytes, ...]:
             "create one with `openssl rand -hex 32`",
             field="secret",
         )
-    found = [line.strip() for line in lines.splitlines() if line.strip()] or [""]
+    secret_lines = [line.strip() for line in lines.splitlines() if line.strip()] or [""]
     # guard: a stored secret has a minimum length
-    if any(len(secret) < MIN_LENGTH for secret in found):
+    if any(len(secret) < MIN_LENGTH for secret in secret_lines):
         raise Invalid(f"{where}: must have at least {MIN_LENGTH} characters", field="secret")
-    return tuple(secret.encode() for secret in found)
+    return tuple(secret.encode() for secret in secret_lines)
 
 
 def _read_or_create(file: Path) -> str:

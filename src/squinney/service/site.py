@@ -107,7 +107,9 @@ def create_site(
     app.state.proof_streams = Counter()
     app.state.card_pictures = CardPictures(systems)
     app.state.proof_parts = {}
-    found = [one for one in surfaces(systems.systems, "web") if not (visitors and one[0].name == "identity")]
+    web_surfaces = [
+        surface for surface in surfaces(systems.systems, "web") if not (visitors and surface[0].name == "identity")
+    ]
     app.include_router(home)
     app.include_router(discovery.router)
     app.include_router(page_ads.router)
@@ -117,16 +119,16 @@ def create_site(
     app.include_router(behind_pages.router)
     for router in admin.routers_for(app):
         app.include_router(router, include_in_schema=False)
-    for _, module in found:
+    for _, module in web_surfaces:
         guarded = _guarded(module)
         app.router.routes.extend(guarded.routes)
         app.include_router(APIRouter(lifespan=guarded.lifespan_context))  # a system's threads stop with the application
-    folders = _static_folders(found, appearance)
+    folders = _static_folders(web_surfaces, appearance)
     for path, folder in folders.items():
         app.mount(path, VersionedFiles(directory=folder))
     app.state.static_version = version_of(folders.values())
-    templates = {system.name: _folder_of(module) / "templates" for system, module in found}
-    app.state.menu = [system for system, module in found if _has_page(app, system, module)]
+    templates = {system.name: _folder_of(module) / "templates" for system, module in web_surfaces}
+    app.state.menu = [system for system, module in web_surfaces if _has_page(app, system, module)]
     app.state.pages = pages.environment_for([TEMPLATES], templates, app.state.menu, appearance)
     if page_views:
         app.state.own_site = SITE
@@ -138,11 +140,11 @@ def create_site(
     app.state.mentions = Mentions(systems)
     app.state.public_account = public_account(systems)
     app.state.try_as = None if visitors else try_as
-    shop = next((module for system, module in found if system.name == "commerce"), None)
+    shop = next((module for system, module in web_surfaces if system.name == "commerce"), None)
     app.state.count_in_cart = shop.count_in_cart if shop else None
     app.state.order_payments = order_payments(systems)
     app.state.name_of = names_of_people(systems, neighbours())
-    _add_middleware(app, [module for _, module in [*surfaces(systems.systems, "api"), *found]], page_views)
+    _add_middleware(app, [module for _, module in [*surfaces(systems.systems, "api"), *web_surfaces]], page_views)
     return app
 
 
@@ -182,8 +184,8 @@ def _with_api(systems: Assembled, options: SiteOptions, visitors: Visitors) -> F
 
 def surfaces(systems: Sequence[System], part: str) -> list[tuple[System, ModuleType]]:
     """Return the systems that have this part of a surface (`api` or `web`), each with the module of its `router`."""
-    found = [(system, system.surface(part)) for system in systems]
-    return [(system, module) for system, module in found if module]
+    modules = [(system, system.surface(part)) for system in systems]
+    return [(system, module) for system, module in modules if module]
 
 
 def _has_page(app: FastAPI, system: System, module: ModuleType) -> bool:
@@ -207,9 +209,11 @@ def _guarded(module: ModuleType) -> APIRouter:
     return guarded
 
 
-def _static_folders(found: Sequence[tuple[System, ModuleType]], appearance: Appearance | None) -> dict[str, Path]:
+def _static_folders(
+    web_surfaces: Sequence[tuple[System, ModuleType]], appearance: Appearance | None
+) -> dict[str, Path]:
     """Return the folders of static files by their paths; the longest paths come first, since the first match counts."""
-    own = {f"/static/{system.name}": _folder_of(module) / "static" for system, module in found}
+    own = {f"/static/{system.name}": _folder_of(module) / "static" for system, module in web_surfaces}
     folders = {path: folder for path, folder in own.items() if folder.is_dir()}
     if appearance and appearance.static:
         folders[URL] = appearance.static

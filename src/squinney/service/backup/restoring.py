@@ -64,10 +64,10 @@ def _require_empty(targets: list[tuple[Db, Part]]) -> None:
 
 def _begin(db: Db, targets: list[tuple[Db, Part]]) -> None:
     """Record which collections are about to be made or filled, before the first."""
-    existing = {one.name: {*one.list_collection_names()} for one, _ in targets}
+    existing = {target.name: {*target.list_collection_names()} for target, _ in targets}
     collections = [
-        {"db": one.name, "name": part.name, "made": part.name not in existing[one.name]}
-        for one, part in targets
+        {"db": target.name, "name": part.name, "made": part.name not in existing[target.name]}
+        for target, part in targets
         if part.name != RECORDS
     ]
     db[RECORDS].insert_one({"_id": RESTORING, "collections": collections})
@@ -76,9 +76,9 @@ def _begin(db: Db, targets: list[tuple[Db, Part]]) -> None:
 def _remove_unfinished(db: Db) -> None:
     """Remove what a restore that was ended has left; it began with empty collections."""
     marker = db[RECORDS].find_one({"_id": RESTORING})
-    for one in marker["collections"] if marker else ():
-        collection = pinned(db.client[one["db"]])[one["name"]]
-        if one["made"]:
+    for recorded in marker["collections"] if marker else ():
+        collection = pinned(db.client[recorded["db"]])[recorded["name"]]
+        if recorded["made"]:
             collection.drop()
         else:
             collection.delete_many({})

@@ -133,9 +133,14 @@ def _read(db: Db, folder: Path, declared: list[Collection], report: Report) -> B
     try:
         with db.client.start_session(snapshot=True) as session:
             moment = db.command({"find": RECORDS, "filter": {}, "limit": 1}, session=session)["cursor"]["atClusterTime"]
-            found = sorted(_found(db, session, declared), key=lambda one: bool(one[2].get("options", {}).get("capped")))
-            writing = _Writing(folder, session, sum(_size(one, info["name"]) for one, _, info in found), report)
-            for database, suffix, info in found:
+            collections = sorted(
+                _found(db, session, declared),
+                key=lambda collection: bool(collection[2].get("options", {}).get("capped")),
+            )
+            writing = _Writing(
+                folder, session, sum(_size(database, info["name"]) for database, _, info in collections), report
+            )
+            for database, suffix, info in collections:
                 writing.add(database, suffix, info)
     except OperationFailure as error:
         if error.code == SNAPSHOT_TOO_OLD:
@@ -149,7 +154,7 @@ def _read(db: Db, folder: Path, declared: list[Collection], report: Report) -> B
 
 def _found(db: Db, session: ClientSession, declared: list[Collection]) -> Iterator[tuple[Db, str, Mapping[str, Any]]]:
     """Yield what we made: database, suffix of its name, and description, here and in the databases of parts."""
-    patterns = [re.compile(re.escape(db.name) + one.parts_in) for one in declared if one.parts_in]
+    patterns = [re.compile(re.escape(db.name) + collection.parts_in) for collection in declared if collection.parts_in]
     others = sorted(db.client.list_database_names()) if patterns else []
     parts = [name for name in others if any(pattern.fullmatch(name) for pattern in patterns)]
     for database in [db, *(pinned(db.client[name]) for name in parts)]:
@@ -161,7 +166,7 @@ def _found(db: Db, session: ClientSession, declared: list[Collection]) -> Iterat
 
 def _size(db: Db, name: str) -> int:
     stats = db[name].aggregate([{"$collStats": {"storageStats": {}}}])
-    return sum(int(one["storageStats"].get("size", 0)) for one in stats)
+    return sum(int(shard["storageStats"].get("size", 0)) for shard in stats)
 
 
 def _count(batch: bytes) -> int:

@@ -40,7 +40,11 @@ def indexes(
         elif apply:
             schema.apply(connection.db, declared, adopt=adopt or ())
         existing = connection.db.list_collection_names()
-        rows = [row for one in declared for row in _rows(connection.db, one, is_missing=one.name not in existing)]
+        rows = [
+            row
+            for collection in declared
+            for row in _rows(connection.db, collection, is_missing=collection.name not in existing)
+        ]
         drifts = schema.check(connection.db, declared)
     if as_json:
         print_json({"indexes": rows, "drift": [str(drift) for drift in drifts]})

@@ -33,9 +33,9 @@ def migrate(
     After Ctrl-C the next run continues. If an older version named collections differently, end its processes first.
     """
     with open_systems(context, rename=True) as built:
-        chosen = [one for one in built.systems if system in (None, one.name)]
+        chosen = [candidate for candidate in built.systems if system in (None, candidate.name)]
         if not chosen:
-            known = ", ".join(one.name for one in built.systems)
+            known = ", ".join(candidate.name for candidate in built.systems)
             raise NotFound(f"there is no system {system}; known systems: {known}")
         schema.apply(built.db, assembly.collections(chosen), adopt=context.obj.adopt)
         stop = stop_signal()

@@ -32,7 +32,9 @@ def restore(
     with connected(context) as connection:
         with shown_progress("restore") as report:
             restored = backups.restore(connection.db, folder, report=report)
-        findings = [one for one in doctor.examine(connection.db, seconds=None, systems=chosen) if one.level != "ok"]
+        findings = [
+            finding for finding in doctor.examine(connection.db, seconds=None, systems=chosen) if finding.level != "ok"
+        ]
     if as_json:
         print_json({**summary(restored), "findings": [asdict(finding) for finding in findings]})
     else:

@@ -45,9 +45,9 @@ def apply(
     After Ctrl-C run it again. It refuses to shard anything if an index would lose its uniqueness.
     """
 
-    def report(one: Planned) -> None:
+    def report(collection: Planned) -> None:
         if not as_json:
-            print_line(f"sharded {one.name} by {_key(one)}")
+            print_line(f"sharded {collection.name} by {_key(collection)}")
 
     declared = assembly.collections(_systems(context))
     with connected(context) as connection:
@@ -61,40 +61,52 @@ def check(context: typer.Context, systems: Systems = None, as_json: Json = False
     with connected(context) as connection:
         checked = sharding.check(connection.db, assembly.queries(_systems(context)))
     if as_json:
-        print_json([asdict(one) for one in checked])
+        print_json([asdict(result) for result in checked])
     else:
         _show_checked(checked)
-    if any(one.outcome in ("differs", "not explained") for one in checked):
+    if any(result.outcome in ("differs", "not explained") for result in checked):
         raise typer.Exit(1)
 
 
 def _show_plan(planned: list[Planned], as_json: bool) -> None:
     if as_json:
-        print_json([asdict(one) for one in planned])
+        print_json([asdict(collection) for collection in planned])
     else:
         table = Table("collection", "key", *(Column(name, justify="right") for name in ("documents", "KiB")), "plan")
-        for one in planned:
-            table.add_row(one.name, _key(one), str(one.documents), str(one.bytes // 1024), _what(one))
+        for collection in planned:
+            table.add_row(
+                collection.name,
+                _key(collection),
+                str(collection.documents),
+                str(collection.bytes // 1024),
+                _what(collection),
+            )
         console.print(table)
-    if any(one.state == "refused" for one in planned):
+    if any(collection.state == "refused" for collection in planned):
         raise typer.Exit(1)
 
 
-def _key(one: Planned) -> str:
-    return ", ".join(name if kind == 1 else f"{name} {kind}" for name, kind in one.key.items())
+def _key(collection: Planned) -> str:
+    return ", ".join(name if kind == 1 else f"{name} {kind}" for name, kind in collection.key.items())
 
 
-def _what(one: Planned) -> str:
-    if one.state == "sharded":
-        return "sharded: " + ", ".join(f"{count} on {shard}" for shard, count in sorted(one.shards.items()))
-    if one.state == "to shard":
-        return "create its index, then shard" if one.needs_index else "shard"
-    return f"{one.state}: {one.why}"
+def _what(collection: Planned) -> str:
+    if collection.state == "sharded":
+        return "sharded: " + ", ".join(f"{count} on {shard}" for shard, count in sorted(collection.shards.items()))
+    if collection.state == "to shard":
+        return "create its index, then shard" if collection.needs_index else "shard"
+    return f"{collection.state}: {collection.why}"
 
 
 def _show_checked(checked: list[Checked]) -> None:
     table = Table("query", "declared", Column("shards", justify="right"), "index", "")
-    for one in checked:
-        reached: Any = f"{one.reached} of {one.spread}"
-        table.add_row(one.query, one.declared, reached, ", ".join(one.indexes), f"{one.outcome} {one.reason}".strip())
+    for result in checked:
+        reached: Any = f"{result.reached} of {result.spread}"
+        table.add_row(
+            result.query,
+            result.declared,
+            reached,
+            ", ".join(result.indexes),
+            f"{result.outcome} {result.reason}".strip(),
+        )
     console.print(table)

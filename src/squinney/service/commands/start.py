@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _import_of(error: ModuleNotFoundError) -> str:
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith("<")]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
     return f"{error}: {frames[-1].filename}, line {frames[-1].lineno}, imports it"
 
 

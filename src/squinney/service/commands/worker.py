@@ -57,12 +57,12 @@ def worker(
 def list_jobs(context: typer.Context, systems: Systems = None, as_json: Json = False) -> None:
     """List every job with its last run."""
     with open_systems(context) as built:
-        found = statuses(built.db, assembly.jobs(built.systems))
+        jobs = statuses(built.db, assembly.jobs(built.systems))
     if as_json:
-        print_json([{**asdict(job), "state": job.state} for job in found])
+        print_json([{**asdict(job), "state": job.state} for job in jobs])
         return
     table = Table(Column("job", no_wrap=True), "state", "last run", Column("took", justify="right"), "result", "next")
-    for job in found:
+    for job in jobs:
         table.add_row(*_row(job))
     console.print(table)
 

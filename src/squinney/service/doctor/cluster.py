@@ -28,7 +28,7 @@ def examine_cluster(db: Db, declared: Sequence[Collection]) -> Iterator[Finding]
     try:
         stored = stored_keys(db)
         yield from _not_sharded(declared, stored)
-        yield from _out_of_balance(db, [one.name for one in declared if one.name in stored])
+        yield from _out_of_balance(db, [collection.name for collection in declared if collection.name in stored])
     except OperationFailure as error:
         if error.code != UNAUTHORIZED:
             raise
@@ -37,8 +37,12 @@ def examine_cluster(db: Db, declared: Sequence[Collection]) -> Iterator[Finding]
 
 
 def _not_sharded(declared: Sequence[Collection], stored: Mapping[str, Document]) -> Iterator[Finding]:
-    other = [one.name for one in declared if one.shard_key and stored.get(one.name, one.shard_key) != one.shard_key]
-    missing = [one.name for one in declared if one.shard_key and one.name not in stored]
+    other = [
+        collection.name
+        for collection in declared
+        if collection.shard_key and stored.get(collection.name, collection.shard_key) != collection.shard_key
+    ]
+    missing = [collection.name for collection in declared if collection.shard_key and collection.name not in stored]
     if other:
         yield Finding(
             "problem",

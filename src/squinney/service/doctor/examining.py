@@ -56,18 +56,20 @@ def examine(
             return
         foreign = read_ownership(db, declared).foreign
         yield from _foreign(foreign)
-        declared = [one for one in declared if one.name not in foreign]
+        declared = [collection for collection in declared if collection.name not in foreign]
         yield from _schema(db, declared)
         yield from examine_cluster(db, declared)
         yield from unused_indexes(db, declared)
         yield from _jobs(db, assembly.jobs(systems))
-        if any(one.name in foreign for one in assembly.CORE_COLLECTIONS):
+        if any(collection.name in foreign for collection in assembly.CORE_COLLECTIONS):
             return
-        systems = [one for one in systems if not any(collection.name in foreign for collection in one.collections)]
+        systems = [
+            system for system in systems if not any(collection.name in foreign for collection in system.collections)
+        ]
         for number, system in enumerate(systems):
             # guard: documents that wait for a migration are not examined as if they were missing
             if waiting := assembly.required_migrations(db, [system]):
-                yield from (_of_older_documents(system, one) for one in waiting)
+                yield from (_of_older_documents(system, migration) for migration in waiting)
                 continue
             yield from _data(db, system, seconds and max(MIN_SECONDS, seconds_left() / (len(systems) - number)))
 
@@ -77,9 +79,9 @@ def _of_older_documents(system: System, migration: Batches) -> Finding:
     return Finding("problem", system.name, message, "run `squinney migrate`")
 
 
-def _of_older_version(found: Ownership) -> Finding:
+def _of_older_version(owned: Ownership) -> Finding:
     """Report collections with former names. Beside them, all others would seem empty or missing."""
-    names = ", ".join(one.name for one in found.declared)
+    names = ", ".join(collection.name for collection in owned.declared)
     message = f"an older version made collections under other names: {names}"
     return Finding("problem", "schema", message, "end its processes, then run `squinney migrate`, which renames them")
 
@@ -118,13 +120,13 @@ def _jobs(db: Db, declared: list[Job]) -> Iterator[Finding]:
 
 
 def _data(db: Db, system: System, seconds: float | None) -> Iterator[Finding]:
-    found = False
+    has_problems = False
     try:
         # Not `operation(seconds)`: inside a request, that counts from the start of the request.
         # guard: each system has its own time limit
         with operation(None, reads_only=True), pymongo.timeout(seconds):
             for problem in _problems(db, system):
-                found = True
+                has_problems = True
                 advice = "run `squinney doctor --repair`" if problem.repairable else "a person must decide"
                 yield Finding("problem", system.name, str(problem), advice, problem.repairable, problem.documents)
     except Unavailable as error:
@@ -133,7 +135,7 @@ def _data(db: Db, system: System, seconds: float | None) -> Iterator[Finding]:
         message = f"not everything could be examined in {seconds:.1f} s"
         yield Finding("notice", system.name, message, "run `squinney doctor`, which has no time limit")
         return
-    if not found:
+    if not has_problems:
         yield Finding("ok", system.name, "no problems found")
 
 

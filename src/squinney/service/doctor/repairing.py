@@ -60,6 +60,7 @@ def repair(
     with operation(seconds):
         done = Counter({"collections and indexes": _apply_schema(db, assembly.collections(systems), adopt)})
         # guard: a system whose documents wait for a migration is not repaired
-        for system in [one for one in systems if not assembly.required_migrations(db, [one])]:
+        ready = [system for system in systems if not assembly.required_migrations(db, [system])]
+        for system in ready:
             done.update({f"{system.name}: {name}": count for name, count in _repaired(db, system).items()})
     return +done

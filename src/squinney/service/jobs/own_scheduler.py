@@ -46,11 +46,11 @@ def jobs(db: Db, *systems: Part) -> list[ScheduledJob]:
     chosen = [system_of(part) for part in systems]
     if twice := [name for name, count in Counter(system.name for system in chosen).items() if count > 1]:
         raise Invalid(f"the system {twice[0]} is given twice", field="systems")
-    found: list[Job] = [*CORE_JOBS, *(job for system in chosen for job in system.jobs)]
+    declared: list[Job] = [*CORE_JOBS, *(job for system in chosen for job in system.jobs)]
     schema.create_missing(db, CORE_COLLECTIONS)
-    worker = JobWorker(db, found)
+    worker = JobWorker(db, declared)
     worker.register_jobs()
-    return [ScheduledJob(job.name, job.every_seconds, job.what, partial(_run, worker, job.name)) for job in found]
+    return [ScheduledJob(job.name, job.every_seconds, job.what, partial(_run, worker, job.name)) for job in declared]
 
 
 def _run(worker: JobWorker, name: str) -> bool:

@@ -52,8 +52,8 @@ def statuses(db: Db, jobs: Sequence[Job]) -> list[JobStatus]:
     now = server_now(db)
     # Leases are read before records: otherwise a job that ends in between would be shown as late.
     held = {lease["_id"] for lease in leases.RUNNING.find(db, names=[records.lease_of(job.name) for job in jobs])}
-    found = {record["_id"]: record for record in records.RECORDS.find(db, names=[job.name for job in jobs])}
-    return [_status(job, found.get(job.name, {}), records.lease_of(job.name) in held, now) for job in jobs]
+    stored = {record["_id"]: record for record in records.RECORDS.find(db, names=[job.name for job in jobs])}
+    return [_status(job, stored.get(job.name, {}), records.lease_of(job.name) in held, now) for job in jobs]
 
 
 def _status(job: Job, record: Mapping[str, Any], held: bool, now: datetime) -> JobStatus:

@@ -16,8 +16,8 @@ class ForwardedMiddleware:
     """Applies `X-Forwarded-For`, `-Proto` and `-Host` of trusted proxies; ignores those of other callers."""
 
     def __init__(self, app: ASGIApp, *, trusted: Sequence[str]) -> None:
-        for one in trusted:
-            ipaddress.ip_network(one)  # uvicorn would ignore a malformed entry, and trust everyone for *
+        for network in trusted:
+            ipaddress.ip_network(network)  # uvicorn would ignore a malformed entry, and trust everyone for *
         inner: Any = app
         self._app: Any = ProxyHeadersMiddleware(inner, list(trusted))  # address and scheme
 

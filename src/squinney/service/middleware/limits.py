@@ -36,7 +36,7 @@ class BodyLimitMiddleware:
         if scope["type"] != "http" or (scope["method"] in BODILESS and not _has_body(scope)):
             await self._app(scope, receive, send)
             return
-        prefix, limit = next((one for one in self._limits if scope["path"].startswith(one[0])), ("/", 0))
+        prefix, limit = next((rule for rule in self._limits if scope["path"].startswith(rule[0])), ("/", 0))
         if header(scope, b"content-type").lower().startswith(FORMS):
             limit = min(limit, MAX_FORM_BYTES if prefix != "/" else MAX_PLAIN_FORM_BYTES)
         announced = header(scope, b"content-length")

@@ -73,14 +73,14 @@ def view_reporter(views: PageViews) -> Callable[[Scope, str, str], None]:
     def report(scope: Scope, address: str, referer: str) -> None:
         """Count the view, unless the address is no path of this site."""
         try:
-            found = urlsplit(address)
+            url = urlsplit(address)
         except ValueError:
             return
-        if found.scheme or found.netloc or not found.path.startswith("/"):
+        if url.scheme or url.netloc or not url.path.startswith("/"):
             return
         view = _view(scope, 200, 0)
-        campaign, other = _campaign(found.query), _other_site(scope, referer)
-        views.record(replace(view, path=found.path, referer=other, campaign=campaign, is_reported=True))
+        campaign, other = _campaign(url.query), _other_site(scope, referer)
+        views.record(replace(view, path=url.path, referer=other, campaign=campaign, is_reported=True))
 
     return report
 
@@ -103,8 +103,8 @@ def _path(scope: Scope) -> str:
 def _other_site(scope: Scope, referer: str) -> str:
     """Return the page of another site that links here, without its query; empty for our own pages."""
     try:
-        found = urlsplit(referer)
+        url = urlsplit(referer)
     except ValueError:
         return ""
-    is_other = found.scheme in ("http", "https") and found.netloc and found.netloc != header(scope, b"host")
-    return f"{found.scheme}://{found.netloc.rpartition('@')[2]}{found.path}" if is_other else ""
+    is_other = url.scheme in ("http", "https") and url.netloc and url.netloc != header(scope, b"host")
+    return f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}" if is_other else ""

@@ -93,8 +93,8 @@ class Metrics:
             kept = {"_count": counts, "_sum": sums}.get(sample.name.removeprefix("squinney_request_seconds"))
             if kept is not None:
                 kept[sample.labels["method"], sample.labels["route"]] = sample.value
-        found = [Slow(*key, int(count), sums[key] / count) for key, count in counts.items() if count]
-        return sorted(found, key=lambda one: -one.seconds)[:limit]
+        routes = [Slow(*key, int(count), sums[key] / count) for key, count in counts.items() if count]
+        return sorted(routes, key=lambda route: -route.seconds)[:limit]
 
     def job_run(self, name: str, outcome: str, seconds: float) -> None:
         """Count a run of a job."""

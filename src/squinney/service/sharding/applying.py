@@ -19,7 +19,7 @@ Report = Callable[[Planned], None]
 
 @operation(None)
 def shard(
-    db: Db, collections: Sequence[Collection], *, evenly: bool = False, report: Report = lambda one: None
+    db: Db, collections: Sequence[Collection], *, evenly: bool = False, report: Report = lambda _: None
 ) -> list[Planned]:
     """Shard every collection that is to be, and return the plan as it is afterwards. Running it again changes nothing.
 
@@ -33,26 +33,26 @@ def shard(
     """
     db = pinned(db)
     planned = plan(db, collections)
-    if refused := [one for one in planned if one.state == "refused"]:
-        reasons = "; ".join(f"{one.name}: {one.why}" for one in refused)
-        raise Conflict(f"nothing was sharded: {reasons}", collections=[one.name for one in refused])
-    todo = [one for one in planned if one.state == "to shard"]
+    if refused := [collection for collection in planned if collection.state == "refused"]:
+        reasons = "; ".join(f"{collection.name}: {collection.why}" for collection in refused)
+        raise Conflict(f"nothing was sharded: {reasons}", collections=[collection.name for collection in refused])
+    todo = [collection for collection in planned if collection.state == "to shard"]
     if todo:
         db.client.admin.command("enableSharding", db.name)
-    for one in todo:
-        _shard(db, one)
-        report(one)
-    for one in planned if evenly else ():
-        if one.key and one.state in ("sharded", "to shard"):
-            spread(db, one.name, one.key)
+    for collection in todo:
+        _shard(db, collection)
+        report(collection)
+    for collection in planned if evenly else ():
+        if collection.key and collection.state in ("sharded", "to shard"):
+            spread(db, collection.name, collection.key)
     return plan(db, collections)
 
 
-def _shard(db: Db, one: Planned) -> None:
-    if one.needs_index:
-        db[one.name].create_index(list(one.key.items()))
+def _shard(db: Db, collection: Planned) -> None:
+    if collection.needs_index:
+        db[collection.name].create_index(list(collection.key.items()))
     try:
-        db.client.admin.command("shardCollection", f"{db.name}.{one.name}", key=dict(one.key))
+        db.client.admin.command("shardCollection", f"{db.name}.{collection.name}", key=dict(collection.key))
     except OperationFailure as error:
         if error.code != ALREADY_INITIALIZED:
             raise

@@ -43,7 +43,7 @@ def plan(db: Db, collections: Sequence[Collection]) -> list[Planned]:
     require_cluster(db)
     existing = set(db.list_collection_names())
     keys = stored_keys(db)
-    return [_planned(db, one, existing, keys) for one in collections]
+    return [_planned(db, collection, existing, keys) for collection in collections]
 
 
 def require_cluster(db: Db) -> None:
@@ -58,8 +58,10 @@ def require_cluster(db: Db) -> None:
 def stored_keys(db: Db) -> dict[str, Document]:
     """Return the keys of the database's sharded collections, by name."""
     prefix = f"{db.name}."
-    found = db.client["config"]["collections"].find({"_id": {"$gt": prefix, "$lt": f"{db.name}/"}}, {"key": 1})
-    return {str(one["_id"]).removeprefix(prefix): one["key"] for one in found if "key" in one}
+    sharded = db.client["config"]["collections"].find({"_id": {"$gt": prefix, "$lt": f"{db.name}/"}}, {"key": 1})
+    return {
+        str(collection["_id"]).removeprefix(prefix): collection["key"] for collection in sharded if "key" in collection
+    }
 
 
 def _planned(db: Db, collection: Collection, existing: set[str], keys: Mapping[str, Document]) -> Planned:
@@ -89,7 +91,7 @@ def sizes(db: Db, name: str) -> tuple[int, int, dict[str, int]]:
     """Return documents, bytes, and documents by shard."""
     shards: Counter[str] = Counter()
     size = 0
-    for one in db[name].aggregate([{"$collStats": {"storageStats": {}}}]):
-        shards[one.get("shard", "")] += one["storageStats"].get("count", 0)
-        size += one["storageStats"].get("size", 0)
+    for stats in db[name].aggregate([{"$collStats": {"storageStats": {}}}]):
+        shards[stats.get("shard", "")] += stats["storageStats"].get("count", 0)
+        size += stats["storageStats"].get("size", 0)
     return shards.total(), size, dict(shards)

@@ -29,7 +29,7 @@ def spread(db: Db, name: str, key: Key) -> None:
     Atomic: each range by itself.
     After a crash: the balancer moves the rest when the collection is large enough.
     """
-    shards = sorted(str(one["_id"]) for one in db.client["config"]["shards"].find({}, {"_id": 1}))
+    shards = sorted(str(shard["_id"]) for shard in db.client["config"]["shards"].find({}, {"_id": 1}))
     if len(shards) < 2 or shards_of(db, name) > 1:
         return
     ranges = list(pairwise([_end(key, MinKey()), *_points(db, name, key, len(shards)), _end(key, MaxKey())]))
@@ -49,8 +49,8 @@ def _points(db: Db, name: str, key: Key, shards: int) -> Iterator[Document]:
         return
     fields = {f"v{number}": f"${field}" for number, field in enumerate(key)}
     sample: list[Document] = [{"$sample": {"size": SAMPLES_PER_SHARD * shards}}, {"$sort": dict(key)}]
-    found = list(db[name].aggregate([*sample, {"$project": {"_id": 0, **fields}}]))
-    values: list[Any] = [dict(zip(key, (one.get(field) for field in fields), strict=True)) for one in found]
+    sampled = list(db[name].aggregate([*sample, {"$project": {"_id": 0, **fields}}]))
+    values: list[Any] = [dict(zip(key, (document.get(field) for field in fields), strict=True)) for document in sampled]
     different = [value for before, value in pairwise(values) if value != before]
     for number in range(1, shards):
         if len(different) >= shards - 1:

@@ -134,7 +134,7 @@ def _read(db: Db, folder: Path, declared: list[Collection], report: Report) -> B
         with db.client.start_session(snapshot=True) as session:
             moment = db.command({"find": RECORDS, "filter": {}, "limit": 1}, session=session)["cursor"]["atClusterTime"]
             collections = sorted(
-                _found(db, session, declared),
+                _our_collections(db, session, declared),
                 key=lambda collection: bool(collection[2].get("options", {}).get("capped")),
             )
             writing = _Writing(
@@ -152,7 +152,9 @@ def _read(db: Db, folder: Path, declared: list[Collection], report: Report) -> B
     return Backup(db.name, __version__, server, moment.as_datetime(), writing.parts)
 
 
-def _found(db: Db, session: ClientSession, declared: list[Collection]) -> Iterator[tuple[Db, str, Mapping[str, Any]]]:
+def _our_collections(
+    db: Db, session: ClientSession, declared: list[Collection]
+) -> Iterator[tuple[Db, str, Mapping[str, Any]]]:
     """Yield what we made: database, suffix of its name, and description, here and in the databases of parts."""
     patterns = [re.compile(re.escape(db.name) + collection.parts_in) for collection in declared if collection.parts_in]
     others = sorted(db.client.list_database_names()) if patterns else []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from squinney.game import World, find_problems
-from squinney.game.kinds import CHARACTER_TYPES, migrations
+from squinney.game.kinds import CHARACTER_TYPES
+from squinney.game.migration import migrations
 from squinney.mongo.schema import Db
 
 
@@ -31,7 +32,7 @@ def test_old_characters_and_containers_are_migrated_in_the_background(world: Wor
     world.create_item("gem", container="sack")
     game_db["game.items"].update_one({"_id": "sack"}, {"$unset": {"things": ""}, "$set": {"schema_version": 1}})
     done = [migration.run() for migration in migrations(game_db)]
-    assert [(one.upgraded, one.failed) for one in done] == [(1, 0), (1, 0)]
+    assert [(report.upgraded, report.failed) for report in done] == [(1, 0), (1, 0), (0, 0)]
     assert not any(CHARACTER_TYPES.is_outdated(character) for character in game_db["game.characters"].find())
     assert world.item("sack")["things"] == 1
     assert not list(find_problems(game_db))

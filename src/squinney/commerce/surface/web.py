@@ -257,8 +257,10 @@ def _customer(request: Request) -> str | None:
 
 
 def _find_cart(carts: Carts, cart_id: str) -> Cart | None:
+    if not cart_id:
+        return None
     try:
-        return carts.get(cart_id or "none")
+        return carts.get(cart_id)
     except (UnknownCart, Invalid):
         return None
 

@@ -46,7 +46,7 @@ class Part:
     @property
     def can_be_emptied(self) -> bool:
         """Return whether documents can be deleted from it; otherwise only the whole collection can."""
-        return not {"capped", "timeseries"} & self.options.keys()
+        return "capped" not in self.options
 
 
 @dataclass(frozen=True)

@@ -123,3 +123,21 @@ def test_a_funnel_and_who_is_there_now(site: TestClient, systems: assembly.Assem
         "visitors": 1, "pages": [{"page": "/now", "visitors": 1}],
     }  # fmt: skip
     assert "<strong>1</strong> person" in site.get("/analytics/now", params={"site": "s"}).text
+
+
+@pytest.mark.usefixtures("reported")
+def test_addresses_are_for_editors(site: TestClient, systems: assembly.Assembled) -> None:
+    first = site.get("/api/analytics/hosts", params=ASKED).json()[0]
+    assert first == {"host": "a", "requests": 3, "views": 2, "bytes": 30, "last_seen": "2026-05-17T12:04:00Z"}
+    for path in ("/analytics/hosts.csv", "/api/analytics/hosts.csv"):
+        rows = list(csv.reader(io.StringIO(site.get(path, params=ASKED).text)))
+        assert rows[:2] == [
+            ["host", "requests", "views", "bytes", "last_seen"],
+            ["a", "3", "2", "30", "2026-05-17T12:04:00+00:00"],
+        ]
+    assert '<td class="path">a</td>' in site.get("/analytics/hosts", params=ASKED).text
+    assert "/analytics/hosts?" in site.get("/analytics", params=ASKED).text
+    systems.db["identity.people"].update_one({"_id": "admin"}, {"$set": {"role": "member"}})
+    for path in ("/analytics/hosts", "/analytics/hosts.csv"):
+        assert site.get(path, params=ASKED).status_code == 403
+    assert "/analytics/hosts?" not in site.get("/analytics", params=ASKED).text

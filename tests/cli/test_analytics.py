@@ -67,6 +67,10 @@ def test_a_log_from_import_to_roll_up(squinney: Any, db: Db, tmp_path: Path) -> 
     funnel = json.loads(squinney("analytics", "funnel", "/0", "/1", *days, "--json").stdout)
     assert (funnel["visits"], [step["visits"] for step in funnel["steps"]]) == (9, [3, 0])
     assert squinney("analytics", "now").stdout == "0 on the site\n"
+    hosts = squinney("analytics", "hosts", *days[:4], "--limit", "1").stdout.splitlines()
+    assert hosts[1].split() == ["34", "34", "2015-05-17", "10:04", "203.0.113.0"]
+    as_csv = squinney("analytics", "hosts", *days[:4], "--limit", "1", "--csv").stdout.splitlines()
+    assert as_csv[1] == "203.0.113.0,34,34,3400,2015-05-17T10:04:57+00:00"
 
 
 def test_site_is_optional_only_if_there_is_one(squinney: Any, db: Db) -> None:

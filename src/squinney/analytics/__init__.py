@@ -22,6 +22,7 @@ from squinney.analytics.reports import queries as report_queries
 from squinney.analytics.reports.days import ReportDays
 from squinney.analytics.reports.documents import REPORT_COLLECTIONS
 from squinney.analytics.reports.filters import Filters
+from squinney.analytics.reports.hosts import Host
 from squinney.analytics.reports.ranges import Days
 from squinney.analytics.reports.reports import Report, Reports
 from squinney.analytics.reports.sites import ReportSites
@@ -76,6 +77,7 @@ __all__ = [
     "EventsIntoPages",
     "Filters",
     "Hits",
+    "Host",
     "Import",
     "Imported",
     "Point",

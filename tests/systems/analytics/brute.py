@@ -91,6 +91,26 @@ def _visit(visitor: tuple[str, str], requests: list[Event], reason: str, site: s
     }
 
 
+def hosts(events: list[Event], site: str, first: date, last: date, time_zone: str) -> list[tuple[Any, ...]]:
+    """Return the rows of addresses of a range of days in a time zone, the one with the most requests first."""
+    by_host: dict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        local = event["time"].astimezone(ZoneInfo(time_zone)).date()
+        if event.get("site", "") == site and first <= local <= last:
+            by_host[event.get("host", "")].append(event)
+    rows = [
+        (
+            host,
+            len(requests),
+            sum(map(is_view, requests)),
+            sum(event.get("bytes", 0) for event in requests),
+            max(event["time"] for event in requests),
+        )
+        for host, requests in by_host.items()
+    ]
+    return sorted(rows, key=lambda row: (-row[1], row[0]))
+
+
 def _has(event: Event, name: str, value: str) -> bool:
     if name == "status":
         return event.get("status", 0) == int(value)

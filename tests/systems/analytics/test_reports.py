@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 from collections.abc import Callable
+from dataclasses import astuple
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,37 @@ def test_a_range_is_counted_as_by_brute_force_in_the_zone_of_the_site(
     local = [event["time"].astimezone(ZoneInfo(time_zone)) for event in events if event["site"] == SITE]
     assert sum(point.views for point in day.chart) == day.totals["views"]
     assert day.totals["requests"] == sum(at.date() == around for at in local)
+
+
+@pytest.mark.parametrize(("time_zone", "around"), ZONES, ids=[name for name, _ in ZONES])
+def test_addresses_are_counted_as_by_brute_force(analytics_db: Db, time_zone: str, around: date) -> None:
+    events = _log(time_zone, around)
+    for number, event in enumerate(events):
+        if number % 7 == 0:
+            del event["host"]
+        if number % 11 == 0:
+            event |= {"method": "POST"}
+        if number % 13 == 0:
+            event |= {"status": 304, "path": "/A.JPG"}
+        if number % 17 == 0:
+            del event["status"]
+    EventLog(analytics_db).record_many(events)
+    ReportSites(analytics_db).change(SITE, time_zone=time_zone)
+    for days in (Days(around, around), Days(around - timedelta(days=1), around + timedelta(days=1))):
+        expected = brute.hosts(events, SITE, days.first, days.last, time_zone)
+        hosts = Reports(analytics_db).hosts(SITE, days)
+        assert [astuple(host) for host in hosts] == expected
+        assert Reports(analytics_db).hosts(SITE, days, limit=2) == hosts[:2]
+
+
+def test_addresses_of_the_real_log(analytics_db: Db, real_log: Path) -> None:
+    log = EventLog(analytics_db)
+    log.import_file(real_log, site="semicomplete.com")
+    events = [dict(event) for event in log.between(datetime(2015, 5, 1, tzinfo=UTC), datetime(2015, 6, 1, tzinfo=UTC))]
+    days = Days(date(2015, 5, 18), date(2015, 5, 19))
+    hosts = Reports(analytics_db).hosts("semicomplete.com", days, limit=1_000)
+    expected = brute.hosts(events, "semicomplete.com", days.first, days.last, "UTC")
+    assert [astuple(host) for host in hosts] == expected[:1_000]
 
 
 def test_a_day_that_the_zone_has_skipped_has_no_hours() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -12,9 +13,11 @@ from pymongo.client_session import ClientSession
 
 from squinney.analytics.calendar import EARLIEST
 from squinney.analytics.events.pages import events_of
-from squinney.analytics.events.queries import pages_between
+from squinney.analytics.events.queries import UNWOUND, pages_between
 from squinney.analytics.policy import read_policy
 from squinney.analytics.reports.documents import DAYS, REQUESTS, SITES
+from squinney.analytics.reports.requests import STATIC_FILES
+from squinney.analytics.rules import within
 from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Db, Document
 
@@ -59,6 +62,37 @@ def _hours(match: Document) -> list[Document]:
     ]
 
 
+# As `RequestsOfDay` decides it.
+_IS_VIEW: Document = {
+    "$and": [
+        {"$eq": [{"$type": "$events.path"}, "string"]},
+        {"$eq": [{"$ifNull": ["$events.method", "GET"]}, "GET"]},
+        {"$in": [{"$ifNull": ["$events.status", 0]}, [0, *range(200, 300), 304]]},
+        {"$not": {"$regexMatch": {"input": "$events.path", "regex": STATIC_FILES.pattern, "options": "i"}}},
+    ]
+}
+
+
+def _hosts(site: str, spans: Sequence[tuple[datetime, datetime]], limit: int) -> list[Document]:
+    """Group the events of these times, which are in order, by address."""
+    return [
+        {"$match": _of_site(site, spans[0][0], spans[-1][1])},
+        UNWOUND,
+        {"$match": {"$or": [{"events.time": within(start, end)} for start, end in spans]}},
+        {
+            "$group": {
+                "_id": {"$ifNull": ["$events.host", ""]},
+                "requests": {"$sum": 1},
+                "views": {"$sum": {"$cond": [_IS_VIEW, 1, 0]}},
+                "bytes": {"$sum": "$events.bytes"},
+                "last_seen": {"$max": "$events.time"},
+            }
+        },
+        {"$sort": {"requests": -1, "_id": 1}},
+        {"$limit": limit},
+    ]
+
+
 DAYS_OF_SITE = Query("reports.days", DAYS, where=_of_days, example=_DAYS, sort=[("_id", 1)])
 LAST_DAY = Query("reports.last-day", DAYS, where=_of_days, example=_DAYS, sort=[("_id", -1)])
 REQUESTS_OF_SITE = Query("reports.requests", REQUESTS, where=_of_days, example=_DAYS, sort=[("_id", 1)])
@@ -81,6 +115,14 @@ HOURS_OF_EVENTS = Pipeline(
     "analytics.events",
     stages=_hours,
     example={"match": pages_between(_START, _END)},
+    routing="broadcast",
+    reason=_ON_ALL_SHARDS,
+)
+HOSTS_OF_EVENTS = Pipeline(
+    "reports.hosts",
+    "analytics.events",
+    stages=_hosts,
+    example={"site": "a", "spans": [(_START, _END)], "limit": 100},
     routing="broadcast",
     reason=_ON_ALL_SHARDS,
 )

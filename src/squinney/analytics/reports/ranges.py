@@ -83,6 +83,17 @@ def spans_of(day: date, tz: ZoneInfo) -> list[tuple[datetime, datetime]]:
     return spans
 
 
+def spans_of_range(days: Days, tz: ZoneInfo) -> list[tuple[datetime, datetime]]:
+    """Return the times of all days of a range, in order: mostly one span."""
+    spans: list[tuple[datetime, datetime]] = []
+    for start, end in sorted(span for day in days for span in spans_of(day, tz)):
+        if spans and spans[-1][1] == start:
+            spans[-1] = spans[-1][0], end
+        else:
+            spans.append((start, end))
+    return spans
+
+
 def days_within(start: datetime, end: datetime, tz: ZoneInfo) -> set[date]:
     """Return the days that have a part between two times."""
     return {interval.bucket.astimezone(tz).date() for interval in intervals.intervals(start, end, "day", tz)}

@@ -15,6 +15,7 @@ from squinney.analytics.reports import queries
 from squinney.analytics.reports.documents import RUNS, SITES
 from squinney.analytics.reports.filters import Filters
 from squinney.analytics.reports.funnels import Funnel, Step, checked_steps
+from squinney.analytics.reports.hosts import Host, hosts_of
 from squinney.analytics.reports.live import NOW, Now, now_of
 from squinney.analytics.reports.ranges import Days, spans_of
 from squinney.analytics.reports.requests import Requests
@@ -184,6 +185,15 @@ class Reports:
         for _, requests in self._requests(site, self.time_zone(site), days):
             funnel.add(requests, filters)
         return funnel
+
+    @operation(60, reads_only=True)
+    def hosts(self, site: str, days: Days, *, limit: int = 100) -> list[Host]:
+        """Return the addresses with the most requests, robots included, of the events that are still kept.
+
+        Raises: `Invalid`.
+        """
+        checks.integer(limit, "limit", minimum=1, maximum=MAX_LIMIT)
+        return hosts_of(self._db, site, days, zone(self.time_zone(site)), limit)
 
     @operation(reads_only=True)
     def now(self, site: str) -> Now:

@@ -31,7 +31,7 @@ MIN_FAILURES = 5
 MIN_VIEWS_ALONE = 5
 ROBOT_NAMED, ROBOT_BEHAVIOUR, ROBOT_NO_FILES = "user agent", "behaviour", "no static files"
 
-_STATIC = re.compile(
+STATIC_FILES = re.compile(
     r"\.(css|m?js|map|png|jpe?g|gif|svg|webp|avif|ico|cur|bmp|woff2?|ttf|otf|eot|mp[34]|webm|og[gv]|wav|avi|mov|swf|zip"
     r"|gz|bz2|xz|tar|tgz|7z|rar|exe|dmg|iso|deb|rpm|pdf|csv|txt|xml|rss|atom|json|webmanifest)$",
     re.IGNORECASE,
@@ -51,7 +51,7 @@ REQUEST_NUMBERS = {
 
 def is_static(path: str) -> bool:
     """Return whether the path is that of a file that belongs to pages, or of a download, and not of a page."""
-    return _STATIC.search(path) is not None
+    return STATIC_FILES.search(path) is not None
 
 
 @dataclass

@@ -14,7 +14,7 @@ from squinney.analytics.reports.live import Now
 from squinney.analytics.reports.reports import MAX_LIMIT, PanelRows, Report, Reports
 from squinney.analytics.reports.tally import PANELS
 from squinney.analytics.rules import MAX_SITE_LENGTH
-from squinney.analytics.surface.report_choice import panel_as_csv, parsed_filters
+from squinney.analytics.surface.report_choice import hosts_as_csv, panel_as_csv, parsed_filters
 from squinney.http.dependencies import service
 from squinney.http.error_responses import responses
 from squinney.http.routes import OneThreadRoute
@@ -193,6 +193,32 @@ def read_funnel(
     """Return how many visits have come to up to five pages, one after the other. One page is a goal."""
     days = reports.days(site, range, first, last)
     return asdict(reports.funnel(site, steps, days, Filters.of(parsed_filters(by), robots=robots)))
+
+
+class HostOfSite(BaseModel):
+    """An address, its requests and page views, and when the last request came."""
+
+    host: str
+    requests: int
+    views: int
+    bytes: int
+    last_seen: AwareDatetime
+
+
+@router.get("/hosts", response_model=list[HostOfSite], responses=responses())
+def read_hosts(
+    reports: Read, site: Site = "", range: Named = "7d", first: First = None, last: Last = None, limit: Rows = 100
+) -> Any:
+    """Return the addresses with the most requests, robots included, of the events that are still kept."""
+    return [asdict(host) for host in reports.hosts(site, reports.days(site, range, first, last), limit=limit)]
+
+
+@router.get("/hosts.csv", response_class=Response, responses=responses())
+def download_hosts(
+    reports: Read, site: Site = "", range: Named = "7d", first: First = None, last: Last = None, limit: Rows = MAX_LIMIT
+) -> Response:
+    """Download the addresses as CSV."""
+    return hosts_as_csv(reports.hosts(site, reports.days(site, range, first, last), limit=limit))
 
 
 @router.get("/report/{panel}.csv", response_class=Response, responses=responses())

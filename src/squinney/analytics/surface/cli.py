@@ -42,6 +42,7 @@ app.command()(reports.report)
 app.command("report-site")(reports.report_site)
 app.command()(reports.funnel)
 app.command()(reports.now)
+app.command()(reports.hosts)
 
 MAX_DAYS = 24_855  # the maximum of a TTL index
 

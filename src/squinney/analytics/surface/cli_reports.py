@@ -14,7 +14,7 @@ from squinney.analytics.reports.reports import PanelRows, Report
 from squinney.analytics.reports.tally import PANELS
 from squinney.analytics.surface.api_reports import now_as_json, panel_as_json, report_as_json
 from squinney.analytics.surface.cli_logs import database
-from squinney.analytics.surface.report_choice import csv_of, parsed_filters
+from squinney.analytics.surface.report_choice import csv_of, csv_of_hosts, parsed_filters
 from squinney.analytics.surface.web_reports import headlines, share
 from squinney.cli.parameters import Json, Limit
 from squinney.cli.printing import print_line, print_result
@@ -147,3 +147,29 @@ def now(context: typer.Context, site: OneSite = None, as_json: Json = False) -> 
         people = reports.now(_site_or_only(reports, site))
     lines = [f"{people.visitors:,} on the site", *(f"{visitors:>10,}  {page}" for page, visitors in people.pages)]
     print_result(now_as_json(people), "\n".join(lines), as_json)
+
+
+def hosts(
+    context: typer.Context,
+    site: OneSite = None,
+    range: RangeOption = "7d",
+    first: First = None,
+    last: Last = None,
+    limit: Limit = 20,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print them as CSV.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show the addresses with the most requests, their page views, and when each was seen last."""
+    with database(context) as db:
+        reports = Reports(db)
+        name = _site_or_only(reports, site)
+        days = reports.days(name, range, first.date() if first else None, last.date() if last else None)
+        rows = reports.hosts(name, days, limit=limit)
+    if as_csv:
+        print_line(csv_of_hosts(rows, line_end="\n").rstrip())
+        return
+    lines = [
+        f"{row.requests:>10,}  {row.views:>8,}  {row.last_seen:%Y-%m-%d %H:%M}  {row.host or '(none)'}" for row in rows
+    ]
+    head = f"{'requests':>10}  {'views':>8}  {'last seen, UTC':<16}  address"
+    print_result([asdict(row) for row in rows], "\n".join([head, *lines]), as_json)

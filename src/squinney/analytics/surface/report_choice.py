@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -12,6 +13,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from squinney.analytics.reports.filters import Filters
+from squinney.analytics.reports.hosts import Host
 from squinney.analytics.reports.ranges import Days
 from squinney.analytics.reports.reports import PanelRows
 from squinney.analytics.reports.tally import CHARTED, PANELS
@@ -84,17 +86,39 @@ def parsed_filters(given: list[str]) -> dict[str, str]:
 
 def panel_as_csv(panel: PanelRows) -> Response:
     """Return the rows of a panel as a CSV download."""
-    headers = {"Content-Disposition": f'attachment; filename="{panel.name.replace("_", "-")}.csv"'}
-    return Response(csv_of(panel), media_type="text/csv", headers=headers)
+    return _download(panel.name.replace("_", "-"), csv_of(panel))
 
 
 def csv_of(panel: PanelRows, *, line_end: str = "\r\n") -> str:
     """Return the rows of a panel as CSV, with the sums of further ones in a last row without a key."""
     kind = PANELS[panel.name]
+    rows = [*panel.rows, *([panel.others] if panel.others else [])]
+    head = [kind.dimension, "visitors", kind.counted, kind.amount]
+    return _written(head, [[row.key, row.visitors, row.count, row.amount] for row in rows], line_end)
+
+
+def hosts_as_csv(hosts: Sequence[Host]) -> Response:
+    """Return addresses as a CSV download."""
+    return _download("hosts", csv_of_hosts(hosts))
+
+
+def csv_of_hosts(hosts: Sequence[Host], *, line_end: str = "\r\n") -> str:
+    """Return addresses as CSV."""
+    head = ["host", "requests", "views", "bytes", "last_seen"]
+    rows = [[host.host, host.requests, host.views, host.bytes, host.last_seen.isoformat()] for host in hosts]
+    return _written(head, rows, line_end)
+
+
+def _download(name: str, content: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
+    return Response(content, media_type="text/csv", headers=headers)
+
+
+def _written(head: list[str], rows: Sequence[list[Any]], line_end: str) -> str:
+    """Return CSV in which no cell of the first column, which strangers choose, is read as a formula."""
     written = io.StringIO()
-    rows = csv.writer(written, lineterminator=line_end)
-    rows.writerow([kind.dimension, "visitors", kind.counted, kind.amount])
-    for row in [*panel.rows, *([panel.others] if panel.others else [])]:
-        key = f"'{row.key}" if row.key.startswith(_FORMULA) else row.key
-        rows.writerow([key, row.visitors, row.count, row.amount])
+    writer = csv.writer(written, lineterminator=line_end)
+    writer.writerow(head)
+    for key, *numbers in rows:
+        writer.writerow([f"'{key}" if key.startswith(_FORMULA) else key, *numbers])
     return written.getvalue()

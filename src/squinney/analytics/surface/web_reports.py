@@ -19,9 +19,11 @@ from squinney.analytics.reports.tally import CHARTED, PANELS
 from squinney.analytics.rules import MAX_SITE_LENGTH
 from squinney.analytics.surface.report_choice import Choice, panel_as_csv, parsed_day
 from squinney.http.access.callers import PageRoute
+from squinney.http.access.visitor import visitor_of
 from squinney.http.charts import Bar, bar_chart, short
 from squinney.http.dependencies import service
 from squinney.http.pages import render
+from squinney.roles import may_act_as
 
 router = APIRouter(prefix="/analytics", route_class=PageRoute)
 
@@ -118,6 +120,7 @@ def show_report(request: Request, reports: Read, chosen: Chosen) -> Response:
         stale=last if last and last < chosen.days.first else None,
         week_before=last - timedelta(days=6) if last else None,
         now=reports.now(chosen.site),
+        is_editor=may_act_as(visitor_of(request).role, "editor"),
     )
 
 

@@ -141,3 +141,33 @@ def test_addresses_are_for_editors(site: TestClient, systems: assembly.Assembled
     for path in ("/analytics/hosts", "/analytics/hosts.csv"):
         assert site.get(path, params=ASKED).status_code == 403
     assert "/analytics/hosts?" not in site.get("/analytics", params=ASKED).text
+
+
+@pytest.mark.usefixtures("reported")
+def test_goals_over_http(site: TestClient) -> None:
+    put = site.put("/api/analytics/goals/saw/b", params={"site": "s"}, json={"pages": ["/b", "/never*"]})
+    assert put.json() == {"site": "s", "name": "saw/b", "pages": ["/b", "/never*"]}
+    site.put("/api/analytics/goals/lost", params={"site": "s"}, json={"pages": ["/gone"]})
+    conversions = site.get("/api/analytics/goals", params=ASKED).json()
+    assert [(goal["name"], goal["visits"], goal["rate"]) for goal in conversions["goals"]] == [
+        ("lost", 0, 0.0), ("saw/b", 2, 1.0),
+    ]  # fmt: skip
+    firefox = site.get("/api/analytics/goals", params={**ASKED, "filter": "browser=Firefox"}).json()
+    assert (firefox["visits"], firefox["goals"][1]["visits"]) == (1, 1)
+    assert site.put("/api/analytics/goals/x", json={"pages": []}).status_code == 422
+    assert site.delete("/api/analytics/goals/lost", params={"site": "s"}).status_code == 204
+    assert site.delete("/api/analytics/goals/lost", params={"site": "s"}).status_code == 404
+
+
+@pytest.mark.usefixtures("reported")
+def test_goals_are_defined_by_editors(site: TestClient, systems: assembly.Assembled) -> None:
+    form = {"name": "<b>", "pages": "/b\r\n\r\n /shop/* "}
+    page = site.post("/analytics/goals", params=ASKED, data=form).text
+    assert ("&lt;b&gt;" in page, "/b, /shop/*" in page, "100.0%" in page, "<b>" in page) == (True, True, True, False)
+    systems.db["identity.people"].update_one({"_id": "admin"}, {"$set": {"role": "member"}})
+    assert site.post("/analytics/goals", params=ASKED, data=form).status_code == 403
+    assert site.post("/analytics/goals/remove", params=ASKED, data={"name": "<b>"}).status_code == 403
+    page = site.get("/analytics/goals", params=ASKED).text
+    assert ("100.0%" in page, "Define a goal" in page) == (True, False)
+    systems.db["identity.people"].update_one({"_id": "admin"}, {"$set": {"role": "editor"}})
+    assert "no goals yet" in site.post("/analytics/goals/remove", params=ASKED, data={"name": "<b>"}).text

@@ -67,6 +67,12 @@ def test_a_log_from_import_to_roll_up(squinney: Any, db: Db, tmp_path: Path) -> 
     funnel = json.loads(squinney("analytics", "funnel", "/0", "/1", *days, "--json").stdout)
     assert (funnel["visits"], [step["visits"] for step in funnel["steps"]]) == (9, [3, 0])
     assert squinney("analytics", "now").stdout == "0 on the site\n"
+    assert squinney("analytics", "goal", "first", "/0", "/2*").stdout == "first: /0, /2*\n"
+    goals = json.loads(squinney("analytics", "goals", *days, "--json").stdout)
+    assert (goals["visits"], goals["goals"][0]["visits"]) == (9, 6)
+    assert " 66.7%  first (/0, /2*)" in squinney("analytics", "goals", *days).stdout
+    assert squinney("analytics", "goal", "first", "/0", "--remove").returncode == 2
+    assert squinney("analytics", "goal", "first", "--remove").stdout == "the goal first is removed\n"
     hosts = squinney("analytics", "hosts", *days[:4], "--limit", "1").stdout.splitlines()
     assert hosts[1].split() == ["34", "34", "2015-05-17", "10:04", "203.0.113.0"]
     as_csv = squinney("analytics", "hosts", *days[:4], "--limit", "1", "--csv").stdout.splitlines()

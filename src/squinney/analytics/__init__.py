@@ -22,6 +22,7 @@ from squinney.analytics.reports import queries as report_queries
 from squinney.analytics.reports.days import ReportDays
 from squinney.analytics.reports.documents import REPORT_COLLECTIONS
 from squinney.analytics.reports.filters import Filters
+from squinney.analytics.reports.goals import Conversions, Goals
 from squinney.analytics.reports.hosts import Host
 from squinney.analytics.reports.ranges import Days
 from squinney.analytics.reports.reports import Report, Reports
@@ -55,6 +56,7 @@ def build(db: Db, transactions: Transactions | None = None) -> dict[str, Any]:
         "visitor_ids": VisitorIds(db),
         "reports": Reports(db),
         "report_sites": ReportSites(db),
+        "goals": Goals(db),
     }
 
 
@@ -71,11 +73,13 @@ __all__ = [
     "Advice",
     "Bucket",
     "BufferedHits",
+    "Conversions",
     "Days",
     "Event",
     "EventLog",
     "EventsIntoPages",
     "Filters",
+    "Goals",
     "Hits",
     "Host",
     "Import",

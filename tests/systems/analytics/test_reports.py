@@ -21,6 +21,7 @@ from squinney.analytics import EventLog, Retention, forget
 from squinney.analytics.reports.days import ReportDays
 from squinney.analytics.reports.filters import DIMENSIONS, Filters
 from squinney.analytics.reports.funnels import Funnel, Step
+from squinney.analytics.reports.goals import MAX_GOALS, Conversions, Goals, Reached
 from squinney.analytics.reports.ranges import Days, spans_of
 from squinney.analytics.reports.reports import Report, Reports
 from squinney.analytics.reports.requests import Requests, RequestsOfDay
@@ -28,7 +29,7 @@ from squinney.analytics.reports.sites import ReportSites
 from squinney.analytics.reports.sources import own_hosts_of
 from squinney.analytics.reports.tally import PANELS, tally
 from squinney.clock import utcnow
-from squinney.errors import Conflict, Invalid
+from squinney.errors import Conflict, Invalid, LimitReached, NotFound
 from squinney.mongo.schema import Db
 
 # The driver's threads use `random` while Hypothesis draws.
@@ -328,6 +329,59 @@ def test_a_funnel_is_counted_as_by_brute_force(drawn: list[dict[str, Any]], page
     for number, step in enumerate(found.steps):
         come = {visit["visitor"] for visit, depth in zip(visits, depths, strict=True) if depth > number}
         assert step.visitors == len(come)
+
+
+@_BESIDE_THREADS
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(EVENTS, max_size=25),
+    st.lists(st.lists(st.sampled_from(["/", "/a", "/b", "/*", "/never"]), min_size=1, max_size=3), max_size=3),
+    st.sampled_from(["out", "in", "only"]),
+)
+def test_goals_are_counted_as_by_brute_force(drawn: list[dict[str, Any]], goals: list[list[str]], robots: str) -> None:
+    start = datetime(2026, 5, 17, tzinfo=UTC)
+    events = [{**event, "site": SITE, "time": start + timedelta(minutes=event["at"])} for event in drawn]
+    events.sort(key=lambda event: event["time"])
+    conversions = Conversions(goals=[Reached("", pages) for pages in goals])
+    conversions.add(RequestsOfDay(start, own_hosts_of(SITE)).add(events), Filters.of(robots=robots))
+    visits = [
+        visit
+        for visit in brute.visits_of(events, SITE)
+        if visit["views"] and (robots == "in" or bool(visit["reason"]) == (robots == "only"))
+    ]
+    assert conversions.visits == len(visits)
+    for goal in conversions.goals:
+        have = [
+            visit
+            for visit in visits
+            if "/*" in goal.pages or {event["path"] for event in visit["views"]} & set(goal.pages)
+        ]
+        assert (goal.visits, goal.visitors) == (len(have), len({visit["visitor"] for visit in have}))
+        assert conversions.rate(goal) == (len(have) / len(visits) if visits else 0)
+
+
+def test_goals_of_sites(analytics_db: Db) -> None:
+    goals = Goals(analytics_db)
+    for site in (SITE, SITE + "x", "", "a"):
+        goals.define(site, "$where", [f"/{site}"])
+    goals.define(SITE, "$where", ["/b", "/c*"])
+    goals.define(SITE, "another", ["/"])
+    assert [(goal["_id"]["name"], goal["pages"]) for goal in goals.of(SITE)] == [
+        ("$where", ["/b", "/c*"]),
+        ("another", ["/"]),
+    ]
+    goals.undefine(SITE, "another")
+    with pytest.raises(NotFound):
+        goals.undefine(SITE, "another")
+    for number in range(MAX_GOALS - 1):
+        goals.define(SITE, f"{number}", ["/"])
+    goals.define(SITE, "0", ["/a"])
+    with pytest.raises(LimitReached):
+        goals.define(SITE, "one more", ["/"])
+    for name, pages in (("", ["/"]), ("x" * 101, ["/"]), ("n", []), ("n", [""]), ("n", ["/"] * 11), ("n", ["x" * 201])):
+        with pytest.raises(Invalid):
+            goals.define("other", name, pages)
+    assert goals.of("other") == []
 
 
 def _depth(viewed: list[str], pages: list[str]) -> int:

@@ -11,6 +11,7 @@ DAYS = "analytics.report_days"
 REQUESTS = "analytics.report_requests"
 RUNS = "analytics.report_runs"
 SITES = "analytics.report_sites"
+GOALS = "analytics.goals"
 
 # Longer keys are cut, and beyond so many keys a panel adds the rest up: so the document of a day fits into 16 MB even
 # if somebody requests addresses made up for this.
@@ -29,6 +30,20 @@ class SiteSettings(TypedDict):
     updated_at: datetime
 
 
+class GoalId(TypedDict):
+    """The site of a goal, and its name."""
+
+    site: str
+    name: str
+
+
+class Goal(TypedDict):
+    """A goal is reached by a visit that views any of its pages."""
+
+    _id: GoalId
+    pages: list[str]
+
+
 REPORT_COLLECTIONS = [
     Collection(DAYS, shard_key={"_id": 1}),
     Collection(REQUESTS, shard_key={"_id": 1}),
@@ -38,4 +53,5 @@ REPORT_COLLECTIONS = [
         indexes=[Index([("stale", 1)], why="sites whose days are all to be computed again")],
         unsharded="one small document per site",
     ),
+    Collection(GOALS, unsharded="a few small documents per site"),
 ]

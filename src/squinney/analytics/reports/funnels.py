@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
@@ -58,7 +58,7 @@ def checked_steps(steps: Sequence[str]) -> list[str]:
 
 def _reached(requests: Requests, steps: Sequence[str]) -> list[int]:
     """Return for each visit how many steps its page views have come to, in their order."""
-    pages = [_numbers(requests.names, step) for step in steps]
+    pages = [numbers_of(requests.names, step) for step in steps]
     reached = [0] * len(requests.visits["visitor"])
     columns = requests.requests
     for visit, page in compress(zip(columns["visit"], columns["page"], strict=True), columns["view"]):
@@ -68,7 +68,8 @@ def _reached(requests: Requests, steps: Sequence[str]) -> list[int]:
     return reached
 
 
-def _numbers(names: Sequence[str], step: str) -> Collection[int]:
+def numbers_of(names: Sequence[str], step: str) -> set[int]:
+    """Return the numbers of the pages that a step, or a page of a goal, means."""
     if step.endswith("*"):
         return {number for number, name in enumerate(names) if name.startswith(step[:-1])}
     return {number for number, name in enumerate(names) if name == step}

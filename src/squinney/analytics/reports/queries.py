@@ -15,7 +15,7 @@ from squinney.analytics.calendar import EARLIEST
 from squinney.analytics.events.pages import events_of
 from squinney.analytics.events.queries import UNWOUND, pages_between
 from squinney.analytics.policy import read_policy
-from squinney.analytics.reports.documents import DAYS, REQUESTS, SITES
+from squinney.analytics.reports.documents import DAYS, GOALS, REQUESTS, SITES
 from squinney.analytics.reports.requests import STATIC_FILES
 from squinney.analytics.rules import within
 from squinney.mongo.queries import Pipeline, Query, declared
@@ -47,6 +47,10 @@ def _of_other_zones(site: str, zone: str) -> Document:
     before = {"$gte": {"site": site, "zone": MinKey()}, "$lt": {"site": site, "zone": zone, "day": MinKey()}}
     after = {"$gt": {"site": site, "zone": zone, "day": MaxKey()}, "$lt": {"site": site, "zone": MaxKey()}}
     return {"$or": [{"_id": before}, {"_id": after}]}
+
+
+def _goals(site: str) -> Document:
+    return {"_id": {"$gte": {"site": site, "name": MinKey()}, "$lte": {"site": site, "name": MaxKey()}}}
 
 
 def _of_site(site: str, start: datetime, end: datetime) -> Document:
@@ -101,6 +105,7 @@ DAYS_IN_OTHER_ZONES = Query(
 )
 STALE_SITES = Query("reports.stale-sites", SITES, where=lambda: {"stale": True})
 SITES_BY_NAME = Query("reports.sites", SITES, where=dict, sort=[("_id", 1)])
+GOALS_OF_SITE = Query("reports.goals", GOALS, where=_goals, example={"site": "a"}, sort=[("_id", 1)])
 EVENTS_OF_SITE = Query(
     "reports.events",
     "analytics.events",

@@ -15,6 +15,7 @@ from squinney.analytics.reports import queries
 from squinney.analytics.reports.documents import RUNS, SITES
 from squinney.analytics.reports.filters import Filters
 from squinney.analytics.reports.funnels import Funnel, Step, checked_steps
+from squinney.analytics.reports.goals import Conversions, Goals, Reached
 from squinney.analytics.reports.hosts import Host, hosts_of
 from squinney.analytics.reports.live import NOW, Now, now_of
 from squinney.analytics.reports.ranges import Days, spans_of
@@ -185,6 +186,20 @@ class Reports:
         for _, requests in self._requests(site, self.time_zone(site), days):
             funnel.add(requests, filters)
         return funnel
+
+    @operation(60, reads_only=True)
+    def conversions(
+        self,
+        site: str,
+        days: Days,
+        filters: Filters = Filters(),  # noqa: B008
+    ) -> Conversions:
+        """Return how many visits have reached each goal of the site."""
+        goals = [Reached(goal["_id"]["name"], goal["pages"]) for goal in Goals(self._db).of(site)]
+        conversions = Conversions(goals=goals)
+        for _, requests in self._requests(site, self.time_zone(site), days):
+            conversions.add(requests, filters)
+        return conversions
 
     @operation(60, reads_only=True)
     def hosts(self, site: str, days: Days, *, limit: int = 100) -> list[Host]:

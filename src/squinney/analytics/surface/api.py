@@ -17,7 +17,7 @@ from squinney.analytics.hits.documents import MAX_PAGE_LENGTH
 from squinney.analytics.hits.increments import MAX_HITS
 from squinney.analytics.rollups.documents import Bucket
 from squinney.analytics.rules import MAX_SITE_LENGTH, MAX_TEXT_LENGTH
-from squinney.analytics.surface import api_reports
+from squinney.analytics.surface import api_goals, api_reports
 from squinney.errors import LimitReached
 from squinney.http.cursors import Cursor, Limit, SignCursor
 from squinney.http.dependencies import IdempotencyKey, service
@@ -116,6 +116,7 @@ RejectModel = model_of(Reject, without=["source"])
 
 
 router.include_router(api_reports.router)
+router.include_router(api_goals.router)
 
 
 @router.post("/events", status_code=201, response_model=RecordedModel, responses=responses(KeyReused, Busy))

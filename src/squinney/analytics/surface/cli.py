@@ -41,6 +41,8 @@ app.command()(logs.forget)
 app.command()(reports.report)
 app.command("report-site")(reports.report_site)
 app.command()(reports.funnel)
+app.command()(reports.goals)
+app.command()(reports.goal)
 app.command()(reports.now)
 app.command()(reports.hosts)
 

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from squinney.analytics import Filters, ReportDays, Reports, ReportSites
+from squinney.analytics import Filters, Goals, ReportDays, Reports, ReportSites
 from squinney.analytics.reports.filters import DIMENSIONS
 from squinney.analytics.reports.reports import PanelRows, Report
 from squinney.analytics.reports.tally import PANELS
+from squinney.analytics.surface.api_goals import conversions_as_json, goal_as_json
 from squinney.analytics.surface.api_reports import now_as_json, panel_as_json, report_as_json
 from squinney.analytics.surface.cli_logs import database
 from squinney.analytics.surface.report_choice import csv_of, csv_of_hosts, parsed_filters
@@ -138,6 +139,55 @@ def funnel(
     lines = [f"{counted.visits:>10,}  100.0%  all visits"]
     lines += [f"{step.visits:>10,}  {share(step.visits, counted.visits):>5.1f}%  {step.page}" for step in counted.steps]
     print_result(asdict(counted), "\n".join(lines), as_json)
+
+
+def goals(
+    context: typer.Context,
+    site: OneSite = None,
+    range: RangeOption = "7d",
+    first: First = None,
+    last: Last = None,
+    filters: FilterOption = None,
+    robots: Robots = "out",
+    as_json: Json = False,
+) -> None:
+    """Show how many visits have reached each goal of a site."""
+    chosen = Filters.of(parsed_filters(filters or []), robots=robots)
+    with database(context) as db:
+        ReportDays(db).update()
+        reports = Reports(db)
+        name = _site_or_only(reports, site)
+        days = reports.days(name, range, first.date() if first else None, last.date() if last else None)
+        reached = reports.conversions(name, days, chosen)
+    lines = [f"{reached.visits:>10,}  100.0%  all visits"]
+    lines += [
+        f"{goal.visits:>10,}  {share(goal.visits, reached.visits):>5.1f}%  {goal.name} ({', '.join(goal.pages)})"
+        for goal in reached.goals
+    ]
+    print_result(conversions_as_json(reached), "\n".join(lines), as_json)
+
+
+def goal(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="The name of the goal.")],
+    pages: Annotated[
+        list[str] | None, typer.Argument(metavar="[PAGE]...", help="Up to ten; * at the end is any rest.")
+    ] = None,
+    site: OneSite = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the goal.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Define a goal of a site, which a visit reaches by any of its pages; or remove it."""
+    if remove == bool(pages):
+        raise Invalid("give the pages of the goal, or --remove", field="pages")
+    with database(context) as db:
+        of_site = _site_or_only(Reports(db), site)
+        if remove:
+            Goals(db).undefine(of_site, name)
+            print_result({"removed": name}, f"the goal {name} is removed", as_json)
+            return
+        defined = Goals(db).define(of_site, name, pages or [])
+    print_result(goal_as_json(defined), f"{name}: {', '.join(defined['pages'])}", as_json)
 
 
 def now(context: typer.Context, site: OneSite = None, as_json: Json = False) -> None:

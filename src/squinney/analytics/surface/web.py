@@ -17,7 +17,7 @@ from squinney.analytics import EventLog, Hits, Point, Rollups
 from squinney.analytics.calendar import EARLIEST, LATEST, STEPS, zone
 from squinney.analytics.hits.documents import MAX_PAGE_LENGTH
 from squinney.analytics.rules import MAX_SITE_LENGTH
-from squinney.analytics.surface import web_hosts, web_reports
+from squinney.analytics.surface import web_goals, web_hosts, web_reports
 from squinney.analytics.surface.api import series_as_csv
 from squinney.clock import utcnow
 from squinney.http.access.callers import PageRoute
@@ -224,4 +224,6 @@ def download(hits: Counters, chosen: Chosen, by: Unit, start: AwareDatetime, end
 
 router.include_router(web_reports.router)
 router.include_router(web_hosts.router)
+router.include_router(web_goals.router)
+router.include_router(web_goals.editing)
 router.include_router(charts)

@@ -92,6 +92,11 @@ def choice(
     return Choice(chosen, named, days, filters, chart if chart in CHARTED else CHARTED[0])
 
 
+def is_editor(request: Request) -> bool:
+    """Return whether the visitor is an editor, who sees links to what is for editors only."""
+    return may_act_as(visitor_of(request).role, "editor")
+
+
 def _first_site(request: Request, reports: Reports) -> str:
     own, sites = getattr(request.app.state, "own_site", None), reports.sites()
     return own if own in sites else next(iter(sites), own or "")
@@ -120,7 +125,7 @@ def show_report(request: Request, reports: Read, chosen: Chosen) -> Response:
         stale=last if last and last < chosen.days.first else None,
         week_before=last - timedelta(days=6) if last else None,
         now=reports.now(chosen.site),
-        is_editor=may_act_as(visitor_of(request).role, "editor"),
+        is_editor=is_editor(request),
     )
 
 

@@ -39,6 +39,7 @@ PUBLIC_ROUTES = {
     "GET /analytics/now": "how many are on the site",
     "GET /analytics/view": "counts the view of a page that a cache has answered",
     "GET /analytics/funnel": "the numbers of the site",
+    "GET /analytics/goals": "the numbers of the site",
     "GET /analytics/hits": "charts of the site's views",
     "GET /analytics/charts/{unit}": "charts of the site's views",
     "GET /analytics/top": "the most viewed pages",

@@ -171,3 +171,74 @@ def test_goals_are_defined_by_editors(site: TestClient, systems: assembly.Assemb
     assert ("100.0%" in page, "Define a goal" in page) == (True, False)
     systems.db["identity.people"].update_one({"_id": "admin"}, {"$set": {"role": "editor"}})
     assert "no goals yet" in site.post("/analytics/goals/remove", params=ASKED, data={"name": "<b>"}).text
+
+
+LINE = b'203.0.113.7 - - [17/May/2026:12:05:03 +0000] "GET /a HTTP/1.1" 200 1234 "-" "curl/8.5.0"\n'
+JSON = {"Accept": "application/json"}
+PAGES_OF_SITES = (
+    "/analytics?", "/analytics/now?", "/analytics/panels/pages?", "/analytics/panels/pages.csv?", "/analytics/funnel?",
+    "/analytics/goals?", "/analytics/hits?", "/analytics/charts/day?", "/analytics/top?",
+    "/analytics/series.csv?by=day&start=2026-05-17T00:00:00Z&end=2026-05-18T00:00:00Z&",
+)  # fmt: skip
+
+
+@pytest.mark.usefixtures("reported")
+def test_a_private_site_is_for_editors(site: TestClient, systems: assembly.Assembled) -> None:
+    analytics, view = systems.services["analytics"], {"host": "b", "user_agent": CHROME, "path": "/", "status": 200}
+    analytics["events"].record({**view, "time": NOON, "site": "t"})
+    analytics["events"].import_file(io.BytesIO(LINE), source="log-of-s", site="s")
+    analytics["hits"].record_many([("s", "/", NOON, 1), ("t", "/", NOON, 1)])
+    ReportDays(systems.db).update()
+    site.post("/analytics/shares/privacy", params=ASKED, data={"is_private": "true"})
+    for page in PAGES_OF_SITES:
+        assert site.get(f"{page}site=s", headers=JSON).status_code == 200, page
+    assert "log-of-s" in site.get("/analytics/hits?site=t").text
+    site.cookies.clear()
+    for page in PAGES_OF_SITES:
+        assert site.get(f"{page}site=s", headers=JSON).status_code == 403, page
+        assert site.get(f"{page}site=t", headers=JSON).status_code == 200, page
+    for page in ("/analytics?site=t", "/analytics/hits?site=t"):
+        text = site.get(page).text
+        assert ('<option value="s"' in text, "log-of-s" in text) == (False, False)
+    assert site.get("/analytics", headers=JSON).status_code == 200  # the first site that is public
+
+
+@pytest.mark.usefixtures("reported")
+def test_a_link_shows_its_site_and_nothing_else(site: TestClient, systems: assembly.Assembled) -> None:
+    page = site.post("/analytics/shares", params=ASKED, data={"name": "For <Ann>", "days": "7"}).text
+    made = re.search(r"/analytics/shared\?token=([\w-]{43})<", page)
+    assert made
+    assert "For &lt;Ann&gt;" in page
+    token = made[1]
+    stored = systems.db["analytics.shares"].find_one({}) or {}
+    assert token not in str(stored)
+    site.post("/analytics/shares/privacy", params=ASKED, data={"is_private": "true"})
+    site.cookies.clear()
+    shown = site.get("/analytics/shared", params={**ASKED, "site": "t", "token": token}).text
+    assert _numbers(shown)["visitors"] == "2"
+    links = {html.unescape(link) for link in re.findall(r'(?:href|action|data-now)="(/analytics[?/][^"]*)"', shown)}
+    assert len(links) > 20
+    for link in links:
+        assert link.startswith("/analytics/shared"), link
+        assert site.get(link if "?" in link else f"{link}?token={token}").status_code == 200, link
+    assert site.get("/analytics", params=ASKED, headers=JSON).status_code == 403
+    assert site.post("/analytics/shared", params={"token": token}).status_code in (403, 405)
+    for wrong in ("", token[:-1], token + "x", stored["_id"]):
+        for path in ("", "/now", "/panels/pages", "/panels/pages.csv"):
+            refused = site.get(f"/analytics/shared{path}", params={**ASKED, "token": wrong}, headers=JSON)
+            assert refused.status_code == 404, (path, wrong)
+    systems.services["analytics"]["shares"].revoke(stored["_id"])
+    assert site.get("/analytics/shared", params={"token": token}, headers=JSON).status_code == 404
+
+
+@pytest.mark.usefixtures("reported")
+def test_links_are_made_by_editors(site: TestClient, systems: assembly.Assembled) -> None:
+    site.post("/analytics/shares", params=ASKED, data={"name": "Ann", "days": "0"})
+    (share,) = systems.services["analytics"]["shares"].of("s")
+    assert (share["created_by"], "expires_at" in share) == ("admin", False)
+    revoked = site.post("/analytics/shares/revoke", params=ASKED, data={"share": share["_id"]})
+    assert "There are no links." in revoked.text
+    systems.db["identity.people"].update_one({"_id": "admin"}, {"$set": {"role": "member"}})
+    assert site.get("/analytics/shares", params=ASKED).status_code == 403
+    for path, form in (("", {"name": "x"}), ("/revoke", {"share": "x"}), ("/privacy", {"is_private": "true"})):
+        assert site.post(f"/analytics/shares{path}", params=ASKED, data=form).status_code == 403

@@ -73,6 +73,12 @@ def test_a_log_from_import_to_roll_up(squinney: Any, db: Db, tmp_path: Path) -> 
     assert " 66.7%  first (/0, /2*)" in squinney("analytics", "goals", *days).stdout
     assert squinney("analytics", "goal", "first", "/0", "--remove").returncode == 2
     assert squinney("analytics", "goal", "first", "--remove").stdout == "the goal first is removed\n"
+    shared = json.loads(squinney("analytics", "share", "s", "--name", "Ann", "--days", "3", "--json").stdout)
+    assert "/analytics/shared?token=" in shared["address"]
+    assert shared["_id"] in squinney("analytics", "shares", "--site", "s").stdout
+    assert squinney("analytics", "shares", "--revoke", shared["_id"]).stdout == f"{shared['_id']} is revoked\n"
+    assert squinney("analytics", "shares").stdout == "no links\n"
+    assert squinney("analytics", "report-site", "s", "--private").stdout.endswith("; private\n")
     hosts = squinney("analytics", "hosts", *days[:4], "--limit", "1").stdout.splitlines()
     assert hosts[1].split() == ["34", "34", "2015-05-17", "10:04", "203.0.113.0"]
     as_csv = squinney("analytics", "hosts", *days[:4], "--limit", "1", "--csv").stdout.splitlines()

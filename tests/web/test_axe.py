@@ -21,6 +21,7 @@ from tests.sizes import IN_FULL, heavy, todays
 # Pages that are empty without a query, and paths that are not pages.
 LEFT_OUT = {"/welcome", "/site/", "/analytics/top", "/analytics/series.csv", "/shop/stock", "/site/-/upload"}
 LEFT_OUT |= {"/social/export", "/shop/admin/products/edit", "/analytics/now", "/analytics/view"}
+LEFT_OUT |= {"/analytics/shared", "/analytics/shared/now", "/analytics/hosts.csv"}
 MORE = ["/nowhere", "/api/docs", "/site/magazine", "/site/gallery"]
 
 

@@ -26,6 +26,7 @@ from squinney.analytics.reports.goals import Conversions, Goals
 from squinney.analytics.reports.hosts import Host
 from squinney.analytics.reports.ranges import Days
 from squinney.analytics.reports.reports import Report, Reports
+from squinney.analytics.reports.shares import Shares
 from squinney.analytics.reports.sites import ReportSites
 from squinney.analytics.retention import Retention
 from squinney.analytics.rollups import pipelines
@@ -57,6 +58,7 @@ def build(db: Db, transactions: Transactions | None = None) -> dict[str, Any]:
         "reports": Reports(db),
         "report_sites": ReportSites(db),
         "goals": Goals(db),
+        "shares": Shares(db),
     }
 
 
@@ -96,6 +98,7 @@ __all__ = [
     "Retention",
     "Rollups",
     "Sessions",
+    "Shares",
     "VisitorIds",
     "advise_shard_key",
     "build",

@@ -25,6 +25,7 @@ from squinney.analytics.reports.goals import MAX_GOALS, Conversions, Goals, Reac
 from squinney.analytics.reports.ranges import Days, spans_of
 from squinney.analytics.reports.reports import Report, Reports
 from squinney.analytics.reports.requests import Requests, RequestsOfDay
+from squinney.analytics.reports.shares import MAX_SHARES, Shares
 from squinney.analytics.reports.sites import ReportSites
 from squinney.analytics.reports.sources import own_hosts_of
 from squinney.analytics.reports.tally import PANELS, tally
@@ -382,6 +383,41 @@ def test_goals_of_sites(analytics_db: Db) -> None:
         with pytest.raises(Invalid):
             goals.define("other", name, pages)
     assert goals.of("other") == []
+
+
+def test_links_to_share_a_site(analytics_db: Db) -> None:
+    at = datetime(2096, 5, 17, tzinfo=UTC)  # MongoDB deletes what has expired
+    shares, later = Shares(analytics_db, clock=lambda: at), Shares(analytics_db, clock=lambda: at + timedelta(days=1))
+    lasting, token = shares.create(SITE, name="for ever")
+    ending, soon = later.create(SITE, expires_at=at + timedelta(days=2))
+    shares.create("other")
+    assert (shares.site_of(token), shares.site_of(soon)) == (SITE, SITE)
+    assert [share["_id"] for share in shares.of(SITE)] == [lasting["_id"], ending["_id"]]
+    much_later = Shares(analytics_db, clock=lambda: at + timedelta(days=2))
+    assert much_later.site_of(token) == SITE
+    shares.revoke(lasting["_id"])
+    for refused in (soon, token, "", "x" * 1_000):
+        with pytest.raises(NotFound):
+            much_later.site_of(refused)
+    with pytest.raises(NotFound):
+        shares.revoke(lasting["_id"])
+    with pytest.raises(Invalid):
+        shares.create(SITE, expires_at=at)
+    for _ in range(MAX_SHARES):
+        shares.create("third")
+    with pytest.raises(LimitReached):
+        shares.create("third")
+
+
+def test_sites_are_private_or_public(analytics_db: Db) -> None:
+    sites, reports = ReportSites(analytics_db), Reports(analytics_db)
+    assert not sites.settings(SITE)["is_private"]
+    sites.change(SITE, time_zone="Asia/Tokyo")
+    sites.set_private(SITE, True)
+    sites.set_private("new", True)
+    assert (reports.private_sites(), sites.settings("new")["time_zone"]) == ({SITE, "new"}, "UTC")
+    sites.set_private("new", False)
+    assert (reports.private_sites(), sites.settings(SITE)["time_zone"]) == ({SITE}, "Asia/Tokyo")
 
 
 def _depth(viewed: list[str], pages: list[str]) -> int:

@@ -15,7 +15,7 @@ from squinney.analytics.calendar import EARLIEST
 from squinney.analytics.events.pages import events_of
 from squinney.analytics.events.queries import UNWOUND, pages_between
 from squinney.analytics.policy import read_policy
-from squinney.analytics.reports.documents import DAYS, GOALS, REQUESTS, SITES
+from squinney.analytics.reports.documents import DAYS, GOALS, REQUESTS, SHARES, SITES
 from squinney.analytics.reports.requests import STATIC_FILES
 from squinney.analytics.rules import within
 from squinney.mongo.queries import Pipeline, Query, declared
@@ -104,8 +104,12 @@ DAYS_IN_OTHER_ZONES = Query(
     "reports.days-in-other-zones", DAYS, where=_of_other_zones, example={"site": "a", "zone": "UTC"}
 )
 STALE_SITES = Query("reports.stale-sites", SITES, where=lambda: {"stale": True})
+PRIVATE_SITES = Query("reports.private-sites", SITES, where=lambda: {"is_private": True})
 SITES_BY_NAME = Query("reports.sites", SITES, where=dict, sort=[("_id", 1)])
 GOALS_OF_SITE = Query("reports.goals", GOALS, where=_goals, example={"site": "a"}, sort=[("_id", 1)])
+SHARES_OF_SITE = Query(
+    "reports.shares", SHARES, where=lambda site: {"site": site}, example={"site": "a"}, sort=[("created_at", 1)]
+)
 EVENTS_OF_SITE = Query(
     "reports.events",
     "analytics.events",

@@ -97,6 +97,11 @@ class Reports:
         ]
 
     @operation(reads_only=True)
+    def private_sites(self) -> set[str]:
+        """Return the names of the sites whose reports are for editors only."""
+        return {settings["_id"] for settings in queries.PRIVATE_SITES.find(self._db, projection={"_id": 1})}
+
+    @operation(reads_only=True)
     def time_zone(self, site: str) -> str:
         """Return the time zone in which a site's days begin."""
         settings = self._db[SITES].find_one({"_id": site}, {"time_zone": 1})

@@ -18,7 +18,7 @@ from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 
 MAX_HOSTS = 100
-DEFAULTS = {"time_zone": "UTC", "own_hosts": [], "stale": False, "version": 0}
+DEFAULTS = {"time_zone": "UTC", "own_hosts": [], "is_private": False, "stale": False, "version": 0}
 
 
 class ReportSites:
@@ -54,6 +54,20 @@ class ReportSites:
             "$set": {**changed, "updated_at": self._clock(), "stale": True},
             "$inc": {"version": 1},
             "$setOnInsert": {name: DEFAULTS[name] for name in ("time_zone", "own_hosts") if name not in changed},
+        }
+        settings: Any = self._db[SITES].find_one_and_update({"_id": site}, update, upsert=True, return_document=True)
+        return cast(SiteSettings, settings)
+
+    @operation()
+    def set_private(self, site: str, is_private: bool) -> SiteSettings:
+        """Show the reports of a site on pages to editors only, or to everybody again.
+
+        Raises: `Invalid`.
+        """
+        checks.text(site, "site", max_length=MAX_SITE_LENGTH)
+        update: dict[str, Any] = {
+            "$set": {"is_private": bool(is_private), "updated_at": self._clock()},
+            "$setOnInsert": {name: value for name, value in DEFAULTS.items() if name != "is_private"},
         }
         settings: Any = self._db[SITES].find_one_and_update({"_id": site}, update, upsert=True, return_document=True)
         return cast(SiteSettings, settings)

@@ -45,6 +45,8 @@ app.command()(reports.goals)
 app.command()(reports.goal)
 app.command()(reports.now)
 app.command()(reports.hosts)
+app.command()(reports.share)
+app.command()(reports.shares)
 
 MAX_DAYS = 24_855  # the maximum of a TTL index
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
-from squinney.analytics import Filters, Goals, ReportDays, Reports, ReportSites
+from squinney.analytics import Filters, Goals, ReportDays, Reports, ReportSites, Shares
+from squinney.analytics.reports.documents import Share
 from squinney.analytics.reports.filters import DIMENSIONS
 from squinney.analytics.reports.reports import PanelRows, Report
 from squinney.analytics.reports.tally import PANELS
@@ -16,9 +17,11 @@ from squinney.analytics.surface.api_goals import conversions_as_json, goal_as_js
 from squinney.analytics.surface.api_reports import now_as_json, panel_as_json, report_as_json
 from squinney.analytics.surface.cli_logs import database
 from squinney.analytics.surface.report_choice import csv_of, csv_of_hosts, parsed_filters
-from squinney.analytics.surface.web_reports import headlines, share
+from squinney.analytics.surface.web_reports import headlines
+from squinney.analytics.surface.web_reports import share as percentage
 from squinney.cli.parameters import Json, Limit
 from squinney.cli.printing import print_line, print_result
+from squinney.clock import utcnow
 from squinney.errors import Invalid
 
 PanelArgument = Annotated[
@@ -103,18 +106,24 @@ def report_site(
     own_hosts: Annotated[
         list[str] | None, typer.Option("--own-host", help="A host that is no source; may be repeated.")
     ] = None,
+    private: Annotated[
+        bool | None, typer.Option("--private/--public", help="Whether its pages are for editors only.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show how a site is reported, or change it; its days are then computed again."""
     with database(context) as db:
         sites = ReportSites(db)
+        if private is not None:
+            sites.set_private(site, private)
         if time_zone is not None or own_hosts is not None:
             sites.change(site, time_zone=time_zone, own_hosts=own_hosts)
             ReportDays(db).update()
         settings = sites.settings(site)
-    shown: dict[str, Any] = {name: settings[name] for name in ("time_zone", "own_hosts")}
+    shown: dict[str, Any] = {name: settings[name] for name in ("time_zone", "own_hosts", "is_private")}
     hosts = ", ".join(settings["own_hosts"]) or "none but its name"
-    print_result({"site": site, **shown}, f"{site}: days in {settings['time_zone']}; own hosts: {hosts}", as_json)
+    line = f"{site}: days in {settings['time_zone']}; own hosts: {hosts}{'; private' if settings['is_private'] else ''}"
+    print_result({"site": site, **shown}, line, as_json)
 
 
 def funnel(
@@ -137,7 +146,9 @@ def funnel(
         days = reports.days(name, range, first.date() if first else None, last.date() if last else None)
         counted = reports.funnel(name, steps, days, chosen)
     lines = [f"{counted.visits:>10,}  100.0%  all visits"]
-    lines += [f"{step.visits:>10,}  {share(step.visits, counted.visits):>5.1f}%  {step.page}" for step in counted.steps]
+    lines += [
+        f"{step.visits:>10,}  {percentage(step.visits, counted.visits):>5.1f}%  {step.page}" for step in counted.steps
+    ]
     print_result(asdict(counted), "\n".join(lines), as_json)
 
 
@@ -161,7 +172,7 @@ def goals(
         reached = reports.conversions(name, days, chosen)
     lines = [f"{reached.visits:>10,}  100.0%  all visits"]
     lines += [
-        f"{goal.visits:>10,}  {share(goal.visits, reached.visits):>5.1f}%  {goal.name} ({', '.join(goal.pages)})"
+        f"{goal.visits:>10,}  {percentage(goal.visits, reached.visits):>5.1f}%  {goal.name} ({', '.join(goal.pages)})"
         for goal in reached.goals
     ]
     print_result(conversions_as_json(reached), "\n".join(lines), as_json)
@@ -223,3 +234,39 @@ def hosts(
     ]
     head = f"{'requests':>10}  {'views':>8}  {'last seen, UTC':<16}  address"
     print_result([asdict(row) for row in rows], "\n".join([head, *lines]), as_json)
+
+
+def share(
+    context: typer.Context,
+    site: Annotated[str, typer.Argument(help="The site.")],
+    name: Annotated[str, typer.Option(help="For whom the link is.")] = "",
+    days: Annotated[int | None, typer.Option(min=1, max=3650, help="Days until it expires; by default never.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a link that shows the reports of one site and nothing else; it cannot be shown again."""
+    expires_at = utcnow() + timedelta(days=days) if days else None
+    with database(context) as db:
+        made, token = Shares(db).create(site, name=name, expires_at=expires_at)
+    address = f"/analytics/shared?token={token}"
+    print_result({**made, "address": address}, address, as_json)
+
+
+def shares(
+    context: typer.Context,
+    site: OneSite = None,
+    revoke: Annotated[str | None, typer.Option("--revoke", metavar="ID", help="Revoke this link.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the links that share a site, or revoke one."""
+    with database(context) as db:
+        if revoke is not None:
+            Shares(db).revoke(revoke)
+            print_result({"revoked": revoke}, f"{revoke} is revoked", as_json)
+            return
+        links = Shares(db).of(_site_or_only(Reports(db), site))
+    lines = [f"{link['_id']}  {_end(link)}  {link['name']}".rstrip() for link in links] or ["no links"]
+    print_result(links, "\n".join(lines), as_json)
+
+
+def _end(link: Share) -> str:
+    return f"until {link['expires_at']:%Y-%m-%d}" if "expires_at" in link else "never expires"

@@ -32,10 +32,17 @@ class Choice:
     days: Days
     filters: Filters
     chart: str = CHARTED[0]
+    token: str = ""  # of a link to share the site
+
+    @property
+    def base(self) -> str:
+        """The path of the report's page, below which are those of its panels."""
+        return "/analytics/shared" if self.token else "/analytics"
 
     def query(self, **changed: Any) -> str:
         """Return the query of the address for this choice, with some values replaced; None removes one."""
-        values: dict[str, Any] = {"site": self.site, **self._range(), **dict(self.filters.values)}
+        shown = {"token": self.token} if self.token else {"site": self.site}
+        values: dict[str, Any] = {**shown, **self._range(), **dict(self.filters.values)}
         if self.filters.robots != "out":
             values["robots"] = self.filters.robots
         if self.chart != CHARTED[0]:

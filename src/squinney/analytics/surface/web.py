@@ -13,12 +13,13 @@ from markupsafe import Markup
 from pydantic import AwareDatetime
 from starlette.responses import Response
 
-from squinney.analytics import EventLog, Hits, Point, Rollups
+from squinney.analytics import EventLog, Hits, Point, Reports, Rollups
 from squinney.analytics.calendar import EARLIEST, LATEST, STEPS, zone
 from squinney.analytics.hits.documents import MAX_PAGE_LENGTH
 from squinney.analytics.rules import MAX_SITE_LENGTH
-from squinney.analytics.surface import web_goals, web_hosts, web_reports
+from squinney.analytics.surface import web_goals, web_hosts, web_reports, web_shares
 from squinney.analytics.surface.api import series_as_csv
+from squinney.analytics.surface.visibility import hidden_sites, require_visible, visible_sites
 from squinney.clock import utcnow
 from squinney.http.access.callers import PageRoute
 from squinney.http.access.permissions import needs
@@ -96,6 +97,7 @@ class Choice:
 def choice(
     request: Request,
     hits: Counters,
+    reports: web_reports.Read,
     site: Site = None,
     page: PageName = None,
     unnamed: bool = False,
@@ -107,30 +109,38 @@ def choice(
 
     An empty field of the form means all pages; `unnamed` selects the page whose name is empty.
     """
-    own = getattr(request.app.state, "own_site", None)
-    chosen = site if site is not None else own if own is not None else next(iter(hits.sites()), "")
+    chosen = site if site is not None else _first_site(request, reports, hits)
+    require_visible(request, reports, chosen)
     return Choice(chosen, page or ("" if unnamed else None), until, time_zone, days)
+
+
+def _first_site(request: Request, reports: Reports, hits: Hits) -> str:
+    own: str | None = getattr(request.app.state, "own_site", None)
+    return own if own is not None else next(iter(visible_sites(request, reports, hits.sites())), "")
 
 
 Chosen = Annotated[Choice, Depends(choice)]
 
 
 @charts.get("/hits", response_class=HTMLResponse)
-def show_hits(request: Request, log: Log, hits: Counters, rollups: PageBytes, chosen: Chosen) -> Response:
+def show_hits(
+    request: Request, log: Log, hits: Counters, reports: web_reports.Read, rollups: PageBytes, chosen: Chosen
+) -> Response:
     """Show the charts of the hits of a site's page, as they happen."""
     start, end = chosen.hours()
+    hidden = hidden_sites(request, reports)
     last = None if chosen.until else hits.last_day(chosen.site)
     stale = last if last and last < chosen.now - timedelta(days=chosen.days) else None
     return render(
         request,
         "analytics/hits.html",
         chosen=chosen,
-        sites=_choices(hits.sites(), chosen.site),
+        sites=_choices(visible_sites(request, reports, hits.sites()), chosen.site),
         ranges=RANGES,
         charts=[(chart, _drawn(hits, chosen, chart), _csv_query(chosen, chart)) for chart in CHARTS],
         stale=stale + timedelta(days=1) if stale else None,
         total=_total(hits, chosen),
-        imports=log.imports(limit=10).items,
+        imports=[source for source in log.imports(limit=10).items if source.get("site") not in hidden],
         top=hits.top_pages(chosen.site, start, end, limit=10),
         statuses=log.count_by_status(start, end, site=chosen.site),
         rollup=_rollup_chart(rollups, chosen),
@@ -226,4 +236,6 @@ router.include_router(web_reports.router)
 router.include_router(web_hosts.router)
 router.include_router(web_goals.router)
 router.include_router(web_goals.editing)
+router.include_router(web_shares.router)
+router.include_router(web_shares.editing)
 router.include_router(charts)

@@ -10,7 +10,8 @@ from starlette.responses import Response
 
 from squinney.analytics.reports.funnels import MAX_STEP_LENGTH
 from squinney.analytics.reports.goals import MAX_GOAL_PAGES, MAX_NAME_LENGTH, Goals
-from squinney.analytics.surface.web_reports import Chosen, Read, is_editor
+from squinney.analytics.surface.visibility import is_editor
+from squinney.analytics.surface.web_reports import Chosen, Read
 from squinney.http.access.callers import PageRoute
 from squinney.http.access.permissions import needs
 from squinney.http.dependencies import service
@@ -52,4 +53,3 @@ def remove_goal(request: Request, goals: GoalsDep, chosen: Chosen, name: Name) -
     """Remove a goal."""
     goals.undefine(chosen.site, name)
     return redirect(request, f"/analytics/goals?{chosen.query()}", "The goal is removed.")
-

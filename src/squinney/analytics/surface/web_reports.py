@@ -18,12 +18,11 @@ from squinney.analytics.reports.reports import ChartPoint, PanelRows, Report, Re
 from squinney.analytics.reports.tally import CHARTED, PANELS
 from squinney.analytics.rules import MAX_SITE_LENGTH
 from squinney.analytics.surface.report_choice import Choice, panel_as_csv, parsed_day
+from squinney.analytics.surface.visibility import is_editor, require_visible, visible_sites
 from squinney.http.access.callers import PageRoute
-from squinney.http.access.visitor import visitor_of
 from squinney.http.charts import Bar, bar_chart, short
 from squinney.http.dependencies import service
 from squinney.http.pages import render
-from squinney.roles import may_act_as
 
 router = APIRouter(prefix="/analytics", route_class=PageRoute)
 
@@ -84,21 +83,24 @@ def choice(
 ) -> Choice:
     """Return what the visitor has chosen: by default this site, or the first one, and seven days."""
     chosen = site if site is not None else _first_site(request, reports)
+    require_visible(request, reports, chosen)
+    return choice_of(request, reports, chosen, range, robots, chart)
+
+
+def choice_of(
+    request: Request, reports: Reports, chosen: str, range: str, robots: str, chart: str, *, token: str = ""
+) -> Choice:
+    """Return what the visitor has chosen of a site."""
     asked = request.query_params
     first, last = parsed_day(asked.get("from"), "from"), parsed_day(asked.get("to"), "to")
     named = "" if first or last else (range or "7d")
     days = reports.days(chosen, named, first, last)
     filters = Filters.of({name: asked[name] for name in DIMENSIONS if asked.get(name)}, robots=robots)
-    return Choice(chosen, named, days, filters, chart if chart in CHARTED else CHARTED[0])
-
-
-def is_editor(request: Request) -> bool:
-    """Return whether the visitor is an editor, who sees links to what is for editors only."""
-    return may_act_as(visitor_of(request).role, "editor")
+    return Choice(chosen, named, days, filters, chart if chart in CHARTED else CHARTED[0], token)
 
 
 def _first_site(request: Request, reports: Reports) -> str:
-    own, sites = getattr(request.app.state, "own_site", None), reports.sites()
+    own, sites = getattr(request.app.state, "own_site", None), visible_sites(request, reports, reports.sites())
     return own if own in sites else next(iter(sites), own or "")
 
 
@@ -108,8 +110,12 @@ Chosen = Annotated[Choice, Depends(choice)]
 @router.get("", response_class=HTMLResponse)
 def show_report(request: Request, reports: Read, chosen: Chosen) -> Response:
     """Show the numbers of a site."""
+    return report_page(request, reports, chosen, visible_sites(request, reports, reports.sites()))
+
+
+def report_page(request: Request, reports: Reports, chosen: Choice, sites: list[str]) -> Response:
+    """Return the page of the numbers of a site; `sites` are those to choose from."""
     report = reports.read(chosen.site, chosen.days, chosen.filters, limit=ROWS_ON_PAGE)
-    sites = reports.sites()
     last = reports.last_day(chosen.site)
     return render(
         request,
@@ -125,7 +131,7 @@ def show_report(request: Request, reports: Read, chosen: Chosen) -> Response:
         stale=last if last and last < chosen.days.first else None,
         week_before=last - timedelta(days=6) if last else None,
         now=reports.now(chosen.site),
-        is_editor=is_editor(request),
+        is_editor=not chosen.token and is_editor(request),
     )
 
 
@@ -181,6 +187,11 @@ def download_panel(reports: Read, chosen: Chosen, name: str) -> Response:
 @router.get("/panels/{name}", response_class=HTMLResponse)
 def show_panel(request: Request, reports: Read, chosen: Chosen, name: str) -> Response:
     """Show more rows of one panel."""
+    return panel_page(request, reports, chosen, name)
+
+
+def panel_page(request: Request, reports: Reports, chosen: Choice, name: str) -> Response:
+    """Return the page of one panel."""
     panel = reports.panel(chosen.site, name, chosen.days, chosen.filters, limit=ROWS_ALONE)
     return render(request, "analytics/panel.html", chosen=chosen, panel=_shown(panel))
 

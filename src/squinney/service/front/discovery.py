@@ -17,7 +17,9 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 MAX_PAGES = 5_000  # a sitemap may have ten times as many
 KEPT_SECONDS = 600.0  # so that nobody can have it made again and again
 NAMESPACE = "http://www.sitemaps.org/schemas/sitemap/0.9"
-PRIVATE = ("/admin", "/account", "/api/", "/sign-in", "/sign-up", "/welcome", "/ads/click", "/*/-/")
+PRIVATE = (
+    "/admin", "/account", "/api/", "/sign-in", "/sign-up", "/welcome", "/ads/click", "/analytics/shared", "/*/-/",
+)  # fmt: skip
 
 
 @router.get("/robots.txt")

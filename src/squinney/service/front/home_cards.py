@@ -109,6 +109,8 @@ def _faces(services: Services) -> Markup:
 
 
 def _hits(services: Services) -> Markup:
+    if SITE in services["reports"].private_sites():
+        return Markup("")
     now = utcnow()
     days = services["hits"].series(SITE, None, now - timedelta(days=DAYS - 1), now + timedelta(seconds=1), "day")
     counts = [day.hits for day in days]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import click
@@ -23,6 +24,10 @@ JSON on stdout. `squinney --install-completion` enables completion of commands a
 ## Options for all commands
 
 Before the command: `squinney --database shop doctor`. They override the [environment](settings.md)."""
+SHARED = """## Options of many commands
+
+After the command. Below, a command that has one of them only names it."""
+MIN_COMMANDS = 4  # an option that is the same in so many commands is explained once
 
 
 def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
@@ -38,23 +43,35 @@ def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Com
 def page() -> str:
     """Return the text of the page."""
     root = typer.main.get_command(command_for(SYSTEMS))
-    sections = [_section(name, command) for name, command in commands(root, "squinney")]
-    return "\n\n".join([INTRODUCTION, *_options(root), *sections]) + "\n"
+    every = list(commands(root, "squinney"))
+    counts = Counter(row for _, command in every for row in _rows(command).values())
+    shared = [row for row, count in counts.items() if count >= MIN_COMMANDS]
+    sections = [_section(name, command, shared) for name, command in every]
+    return "\n\n".join([INTRODUCTION, *_table(_rows(root).values()), SHARED, *_table(shared), *sections]) + "\n"
 
 
-def _section(name: str, command: click.Command) -> str:
+def _section(name: str, command: click.Command, shared: Collection[str]) -> str:
     arguments = [param for param in command.params if param.param_type_name == "argument"]
     shown = [(param.name or "").upper() if param.required else f"[{(param.name or '').upper()}]" for param in arguments]
     helps = [
         f"`{(param.name or '').upper()}`: {_one_line(param)}" for param in arguments if getattr(param, "help", None)
     ]
     text = re.sub(r"\n(?!\n)", " ", (command.help or "").replace("\n\n", "\0")).replace("\0", "\n\n")
-    return "\n\n".join([" ".join([f"## {name}", *shown]), text, *helps, *_options(command)])
+    rows = _rows(command)
+    own = [row for row in rows.values() if row not in shared]
+    named = ", ".join(names for names, row in rows.items() if row in shared)
+    also = [f"{'Also' if own else 'Options:'} {named}."] if named else []
+    return "\n\n".join([" ".join([f"## {name}", *shown]), text, *helps, *_table(own), *also])
 
 
-def _options(command: click.Command) -> list[str]:
+def _rows(command: click.Command) -> dict[str, str]:
+    """Return the row of each option, by its names."""
     options = [param for param in command.params if param.param_type_name == "option" and param.name != "help"]
-    rows = [f"| {_names(option)} | {_one_line(option)} | {_default(option)} |" for option in options]
+    return {_names(option): f"| {_names(option)} | {_one_line(option)} | {_default(option)} |" for option in options}
+
+
+def _table(rows: Collection[str]) -> list[str]:
+    """Return a table of options, or nothing."""
     return ["\n".join(["| option | what | default |", "|---|---|---|", *rows])] if rows else []
 
 

@@ -26,6 +26,9 @@ PAGE = SOURCE.parents[1] / "docs" / "architecture.md"
 OF_THE_DRIVER = {"hello", "ping", "endSessions", "isMaster"}
 # Folders of one piece: to a reader they are one place.
 TOGETHER = ("http", "mongo", "transactions", "service/middleware")
+# The first walk shows what every request passes; the others begin after it.
+FIRST = "A transfer"
+OF_EVERY_REQUEST = "service/middleware/"
 
 
 class Walk(monitoring.CommandListener):
@@ -84,8 +87,9 @@ class Walk(monitoring.CommandListener):
 
     def text(self, title: str) -> str:
         """Return the lines of the page."""
-        boxes = [f"{_name(self.passed[file])} | {file} | {_says(file)}" for file in self.files]
-        returns = f"Files: {len(boxes)}; returns to a folder that was left: {self.returns}.\n"
+        shown = [file for file in self.files if title == FIRST or not file.startswith(OF_EVERY_REQUEST)]
+        boxes = [f"{_name(self.passed[file])} | {file} | {_says(file)}" for file in shown]
+        returns = f"Files: {len(self.files)}; returns to a folder that was left: {self.returns}.\n"
         return "\n".join([f"```{{way}} {title}", *boxes, "```", "", returns])
 
 

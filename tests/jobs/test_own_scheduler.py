@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.racing import at_once
@@ -18,8 +16,6 @@ from squinney.mongo.schema import Db
 from squinney.patterns.jobs import Job
 from squinney.service.doctor import examine
 from squinney.service.jobs import statuses
-
-PAGE = (Path(__file__).parents[2] / "docs" / "own-scheduler.md").read_text()
 
 
 def test_a_scheduler_runs_the_jobs_and_doctor_is_content(db: Db) -> None:
@@ -64,8 +60,3 @@ def test_only_systems_have_jobs(db: Db) -> None:
         squinney.jobs(db, "ledger")  # type: ignore[arg-type]
     with pytest.raises(Invalid, match="the system ledger is given twice"):
         squinney.jobs(db, ledger, ledger)
-
-
-def test_the_page_says_for_every_job_what_is_lost_without_it() -> None:
-    told = re.findall(r"^\| `([a-z-]+)` \| [a-z ]+ \| \w.* \|$", PAGE, re.MULTILINE)
-    assert sorted(told) == sorted(job.name for job in assembly.jobs())

@@ -10,11 +10,13 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from squinney import assembly
+from squinney.clock import utcnow
 from squinney.commerce import demo as shop_demo
 from squinney.errors import Unavailable
 from squinney.game.demo import demo as game_demo
 from squinney.ledger import Accounts
 from squinney.service.front import home_cards
+from squinney.service.links.page_views import SITE
 from squinney.service.town.parts import MARKS
 
 HTML = {"Accept": "text/html"}
@@ -45,6 +47,14 @@ def test_cards_have_pictures_of_what_everybody_may_see(page: TestClient, systems
     assert "1,234.56" not in html
     systems.db[MARKS].insert_one({"_id": "town: bank", "loaded": True})
     assert "1,234.56" in shown(page)
+
+
+def test_views_are_on_no_card_if_the_site_is_private(page: TestClient, systems: assembly.Assembled) -> None:
+    analytics = systems.services["analytics"]
+    analytics["hits"].record(SITE, "/", utcnow(), 1_234)
+    assert "1,234 views today" in shown(page)
+    analytics["report_sites"].set_private(SITE, True)
+    assert "1,234" not in shown(page)
 
 
 def test_a_card_without_its_picture_is_shown(page: TestClient) -> None:

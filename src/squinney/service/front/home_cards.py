@@ -109,6 +109,7 @@ def _faces(services: Services) -> Markup:
 
 
 def _hits(services: Services) -> Markup:
+    # guard: the home page shows no views of a private site
     if SITE in services["reports"].private_sites():
         return Markup("")
     now = utcnow()

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from squinney.analytics.reports.agents import agent_of
 from squinney.analytics.reports.requests import is_static
-from squinney.analytics.reports.sources import own_hosts_of, source_of
+from squinney.analytics.reports.visit_sources import own_hosts_of, source_of
 
 Event = dict[str, Any]
 Rows = dict[str, list[int]]

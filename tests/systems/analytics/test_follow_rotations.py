@@ -16,7 +16,7 @@ from tests.systems.analytics.test_follow import Writer, rotate, wait_for, writer
 from squinney.analytics import EventLog
 from squinney.analytics.errors import ImportRunning
 from squinney.analytics.events import sources
-from squinney.analytics.files.content import Content
+from squinney.analytics.log_files.content import Content
 from squinney.clock import utcnow
 from squinney.mongo.schema import Db
 

@@ -22,8 +22,8 @@ from tests.systems.analytics.conftest import JUNE, MAY, line, stored_events
 from squinney.analytics import EventLog, Import
 from squinney.analytics.errors import ImportRunning, NotALog, NotUnderstood
 from squinney.analytics.events import imports, sources
-from squinney.analytics.files import chunks as reading
-from squinney.analytics.files.content import Content
+from squinney.analytics.log_files import chunks as reading
+from squinney.analytics.log_files.content import Content
 from squinney.clock import utcnow
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db

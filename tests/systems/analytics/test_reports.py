@@ -27,8 +27,8 @@ from squinney.analytics.reports.reports import Report, Reports
 from squinney.analytics.reports.requests import Requests, RequestsOfDay
 from squinney.analytics.reports.shares import MAX_SHARES, Shares
 from squinney.analytics.reports.sites import ReportSites
-from squinney.analytics.reports.sources import own_hosts_of
 from squinney.analytics.reports.tally import PANELS, tally
+from squinney.analytics.reports.visit_sources import own_hosts_of
 from squinney.clock import utcnow
 from squinney.errors import Conflict, Invalid, LimitReached, NotFound
 from squinney.mongo.schema import Db

@@ -7,7 +7,7 @@ from typing import Any, NotRequired, TypedDict
 
 from bson.timestamp import Timestamp
 
-from squinney.analytics.files.content import Chain, Tail
+from squinney.analytics.log_files.content import Chain, Tail
 from squinney.mongo.schema import Collection, Index
 
 EVENTS = "analytics.events"

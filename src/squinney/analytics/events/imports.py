@@ -25,8 +25,8 @@ from squinney.analytics.events import sources
 from squinney.analytics.events.documents import EVENTS, FORGETTING, IMPORTS, REJECTS, Import
 from squinney.analytics.events.lines import Counts, LineReader, Options, Parsed, as_text
 from squinney.analytics.events.sources import JoinedLogs
-from squinney.analytics.files.chunks import Chunk, CutShort, chunks
-from squinney.analytics.files.content import Content, chained, tail_of
+from squinney.analytics.log_files.chunks import Chunk, CutShort, chunks
+from squinney.analytics.log_files.content import Content, chained, tail_of
 from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
 from squinney.analytics.parsers.w3c import W3C
 from squinney.analytics.policy import RecentPolicy

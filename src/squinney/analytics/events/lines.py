@@ -12,7 +12,7 @@ from bson.raw_bson import RawBSONDocument
 
 from squinney.analytics.calendar import EARLIEST
 from squinney.analytics.events.pages import PageBuilder, encoded, milliseconds
-from squinney.analytics.files.chunks import CHUNK_BYTES, MAX_LINE_LENGTH, Chunk
+from squinney.analytics.log_files.chunks import CHUNK_BYTES, MAX_LINE_LENGTH, Chunk
 from squinney.analytics.parsers import Malformed, Parser, parser_for
 from squinney.analytics.parsers.encoded import encoder
 from squinney.analytics.policy import Policy

@@ -27,8 +27,8 @@ from squinney.analytics.events.documents import EVENTS, IMPORTS, LIVE, Event, Im
 from squinney.analytics.events.imports import Imported, Progress
 from squinney.analytics.events.lines import Options, as_text
 from squinney.analytics.events.pages import PageBuilder
-from squinney.analytics.files.chunks import MAX_LINE_LENGTH
-from squinney.analytics.files.follow import LogFollower
+from squinney.analytics.log_files.chunks import MAX_LINE_LENGTH
+from squinney.analytics.log_files.log_follower import LogFollower
 from squinney.analytics.policy import REFRESH_SECONDS, RecentPolicy
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid, Unavailable

@@ -15,8 +15,8 @@ from pymongo.errors import DuplicateKeyError
 
 from squinney.analytics.errors import ImportRunning
 from squinney.analytics.events.documents import FORGETTING, Import
-from squinney.analytics.files.chunks import HEAD_BYTES, MAX_LINE_LENGTH, read_head
-from squinney.analytics.files.content import CHAIN_BYTES, DIGEST_BYTES, Content
+from squinney.analytics.log_files.chunks import HEAD_BYTES, MAX_LINE_LENGTH, read_head
+from squinney.analytics.log_files.content import CHAIN_BYTES, DIGEST_BYTES, Content
 from squinney.clock import Clock, utcnow
 from squinney.mongo.deadlines import operation
 from squinney.mongo.schema import Db, Document

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from squinney.analytics.errors import UnknownFormat
 from squinney.analytics.parsers.docker import unwrapped
-from squinney.analytics.parsers.fields import FIELDS, FieldMap, json_object, parse_caddy
+from squinney.analytics.parsers.json_lines import FIELDS, FieldMap, json_object, parse_caddy
 from squinney.analytics.parsers.layouts import LAYOUTS, Layout, is_layout, parse_elb
-from squinney.analytics.parsers.lines import Malformed
+from squinney.analytics.parsers.values import Malformed
 from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
 from squinney.analytics.parsers.w3c import W3C
 from squinney.mongo.schema import Document

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from squinney.analytics.parsers.fields import json_object
-from squinney.analytics.parsers.lines import Malformed
+from squinney.analytics.parsers.json_lines import json_object
+from squinney.analytics.parsers.values import Malformed
 
 _BEGINNING = '{"log":'
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, TypeVar
 
-from squinney.analytics.parsers.lines import ABSENT_VISITORS, Malformed, clf_time, vhost_of
+from squinney.analytics.parsers.values import ABSENT_VISITORS, Malformed, clf_time, vhost_of
 
 # A line is split at its first three quotation marks. A piece is matched at its first occurrence and then found in a
 # cache, which is faster. The patterns are stricter than the general ones: printable ASCII only, no escapes, and no

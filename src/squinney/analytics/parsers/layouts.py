@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from itertools import zip_longest
 
 from squinney.analytics.calendar import EPOCH
-from squinney.analytics.parsers.fields import as_time
-from squinney.analytics.parsers.lines import Malformed, clf_time, event_of, in_calendar, vhost_of
+from squinney.analytics.parsers.json_lines import as_time
+from squinney.analytics.parsers.values import Malformed, clf_time, event_of, in_calendar, vhost_of
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-from squinney.analytics.parsers.fields import as_time
-from squinney.analytics.parsers.lines import MONTHS, Malformed, event_of
+from squinney.analytics.parsers.json_lines import as_time
+from squinney.analytics.parsers.values import MONTHS, Malformed, event_of
 from squinney.mongo.schema import Document
 
 FIELDS = "#Fields:"

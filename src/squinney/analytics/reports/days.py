@@ -27,8 +27,8 @@ from squinney.analytics.reports.filters import Filters
 from squinney.analytics.reports.ranges import days_within, spans_of
 from squinney.analytics.reports.requests import RequestsOfDay
 from squinney.analytics.reports.sites import DEFAULTS
-from squinney.analytics.reports.sources import own_hosts_of
 from squinney.analytics.reports.tally import tally
+from squinney.analytics.reports.visit_sources import own_hosts_of
 from squinney.analytics.rollups.rollups import OVERLAP_SECONDS, arrived_since
 from squinney.clock import Clock, utcnow
 from squinney.mongo.deadlines import operation

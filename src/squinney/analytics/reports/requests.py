@@ -19,7 +19,7 @@ import bson
 
 from squinney.analytics.reports.agents import agent_of
 from squinney.analytics.reports.documents import MAX_KEY_LENGTH
-from squinney.analytics.reports.sources import Source, source_of
+from squinney.analytics.reports.visit_sources import Source, source_of
 from squinney.mongo.schema import Document
 
 SILENCE = timedelta(minutes=30)

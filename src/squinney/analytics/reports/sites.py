@@ -9,7 +9,7 @@ from squinney import checks
 from squinney.analytics.calendar import EARLIEST, LATEST, zone
 from squinney.analytics.reports import queries
 from squinney.analytics.reports.documents import SITES, SiteSettings
-from squinney.analytics.reports.sources import host_of
+from squinney.analytics.reports.visit_sources import host_of
 from squinney.analytics.rules import MAX_SITE_LENGTH
 from squinney.clock import Clock, utcnow
 from squinney.errors import Conflict, Invalid

@@ -60,7 +60,7 @@ RANGES = {1: "1 day", 7: "7 days", 30: "30 days", 365: "1 year"}
 
 
 @dataclass(frozen=True)
-class Choice:
+class Selection:
     """The visitor's selection: site, page (None for all pages together), time and time zone."""
 
     site: str
@@ -104,14 +104,14 @@ def choice(
     until: Until = None,
     time_zone: Zone = "UTC",
     days: Annotated[int, Query(ge=1, le=3_660)] = 7,
-) -> Choice:
+) -> Selection:
     """Return the visitor's selection, by default all pages of this site, or of the first one if this has no counts.
 
     An empty field of the form means all pages; `unnamed` selects the page whose name is empty.
     """
     chosen = site if site is not None else _first_site(request, reports, hits)
     require_visible(request, reports, chosen)
-    return Choice(chosen, page or ("" if unnamed else None), until, time_zone, days)
+    return Selection(chosen, page or ("" if unnamed else None), until, time_zone, days)
 
 
 def _first_site(request: Request, reports: Reports, hits: Hits) -> str:
@@ -119,7 +119,7 @@ def _first_site(request: Request, reports: Reports, hits: Hits) -> str:
     return own if own is not None else next(iter(visible_sites(request, reports, hits.sites())), "")
 
 
-Chosen = Annotated[Choice, Depends(choice)]
+Chosen = Annotated[Selection, Depends(choice)]
 
 
 @charts.get("/hits", response_class=HTMLResponse)
@@ -173,14 +173,14 @@ def show_rejects(request: Request, log: Log, source: str, cursor: str | None = N
     return render(request, "analytics/rejects.html", page=page, source=source)
 
 
-def _total(hits: Hits, chosen: Choice) -> int:
+def _total(hits: Hits, chosen: Selection) -> int:
     start, end = chosen.hours()
     if chosen.page is None:
         return hits.site_total(chosen.site, start, end)
     return sum(point.hits for point in hits.hours(chosen.site, chosen.page, start, end))
 
 
-def _bounds(chosen: Choice, chart: Chart) -> tuple[datetime, datetime]:
+def _bounds(chosen: Selection, chart: Chart) -> tuple[datetime, datetime]:
     """Return a time within the chart's first unit and the chart's end; months are counted, as their lengths differ."""
     end = chosen.now + timedelta(milliseconds=1)
     before = chart.units - 1
@@ -191,7 +191,7 @@ def _bounds(chosen: Choice, chart: Chart) -> tuple[datetime, datetime]:
     return datetime(year, month + 1, 1, tzinfo=local.tzinfo), end
 
 
-def _drawn(hits: Hits, chosen: Choice, chart: Chart) -> Markup:
+def _drawn(hits: Hits, chosen: Selection, chart: Chart) -> Markup:
     start, end = _bounds(chosen, chart)
     points = hits.series(chosen.site, chosen.page, start, end, chart.unit, time_zone=chosen.time_zone)
     return bar_chart([_bar(point, chart) for point in points], title=f"{chart.title}, {chosen.page_name}")
@@ -201,12 +201,12 @@ def _bar(point: Point, chart: Chart) -> Bar:
     return Bar(f"{point.at:{chart.label}}", point.hits, f"{point.at:%a %d %b %Y %H:%M}: {point.hits:,} hits")
 
 
-def _csv_query(chosen: Choice, chart: Chart) -> str:
+def _csv_query(chosen: Selection, chart: Chart) -> str:
     start, end = _bounds(chosen, chart)
     return chosen.query(by=chart.unit, start=start.isoformat(), end=end.isoformat())
 
 
-def _rollup_chart(rollups: Rollups, chosen: Choice) -> Markup:
+def _rollup_chart(rollups: Rollups, chosen: Selection) -> Markup:
     if chosen.page is None:
         return Markup("")
     start, end = chosen.hours()

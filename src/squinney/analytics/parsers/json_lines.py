@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from squinney.analytics.parsers.lines import Malformed, clf_time, event_of, in_calendar, is_address
+from squinney.analytics.parsers.values import Malformed, clf_time, event_of, in_calendar, is_address
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any, BinaryIO, TypedDict, cast
 
-from squinney.analytics.files.chunks import CHUNK_BYTES, Chunk, CutShort, decompressed, read, read_head
+from squinney.analytics.log_files.chunks import CHUNK_BYTES, Chunk, CutShort, decompressed, read, read_head
 
 TAIL_BYTES = 1_024
 CHAIN_BYTES = 65_536

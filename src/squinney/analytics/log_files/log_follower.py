@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Generic, Protocol, TypeVar
 
 from squinney.analytics.errors import ImportRunning
-from squinney.analytics.files.rotated import FileState, RotatedLog, RotatedLogs, opened
+from squinney.analytics.log_files.rotated import FileState, RotatedLog, RotatedLogs, opened
 from squinney.errors import Invalid, Unavailable
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from squinney.content.documents import Author
 from squinney.content.files.uploads import sha256_as_stored
 from squinney.content.folders import links
 from squinney.content.folders.front_matter import Front
-from squinney.content.folders.plan import INDEX, Entry, Plan
+from squinney.content.folders.plan import INDEX, Entry, ImportPlan
 from squinney.content.nodes.documents import Node
 from squinney.content.nodes.nodes import Nodes
 from squinney.content.photos.photos import Photos
@@ -45,7 +45,7 @@ class Importer:
         After a crash: drafts and broken links may remain; import again.
         Raises: `Invalid` naming the files that are wrong.
         """
-        plan = Plan(folder, self._author, parent)
+        plan = ImportPlan(folder, self._author, parent)
         self.skipped = plan.skipped
         if plan.skipped:
             self.counts["skipped"] = len(plan.skipped)

@@ -71,7 +71,7 @@ class Entry:
                 media.content_type(stream.read(HEAD_BYTES), self.type)
 
 
-class Plan:
+class ImportPlan:
     """The entries of a folder; raises `Invalid` naming all wrong files. `skipped` are files that are not imported."""
 
     def __init__(self, root: Path, author: Author, parent: Node | None) -> None:

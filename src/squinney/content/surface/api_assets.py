@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from squinney.content import BadMedia, EditConflict, Node, SlugTaken, UnknownNode, UploadLost
 from squinney.content.photos.photos import Rendition
-from squinney.content.surface.assets import Body, asset_response
+from squinney.content.surface.assets import BodyStream, asset_response
 from squinney.content.surface.dependencies import NodesDep, PhotosDep
 from squinney.content.surface.feeds import feed_for
 from squinney.content.surface.models import NodeModel, node_response
@@ -46,7 +46,7 @@ async def upload_asset(
 
     def work() -> Node:
         return photos.upload(
-            Body(request), parent_id, slug, author=author, title=title, type=type, published=published,
+            BodyStream(request), parent_id, slug, author=author, title=title, type=type, published=published,
             length=_content_length(request), sha256=sha256, viewer=viewer,
         )  # fmt: skip
 
@@ -71,7 +71,7 @@ async def replace_asset(
 
     def work() -> Node:
         length = _content_length(request)
-        return photos.replace(Body(request), node_id, nonce, length=length, sha256=sha256, viewer=viewer)
+        return photos.replace(BodyStream(request), node_id, nonce, length=length, sha256=sha256, viewer=viewer)
 
     return node_response(await UPLOADS.run(work))
 

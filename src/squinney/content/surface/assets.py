@@ -15,7 +15,7 @@ RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 POLICY = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; sandbox"
 
 
-class Body:
+class BodyStream:
     """A request's body, which a worker thread reads in pieces; only one piece is in memory."""
 
     def __init__(self, request: Request) -> None:

@@ -11,7 +11,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from squinney.content import Nodes, Viewer
-from squinney.content.nodes import feeds
+from squinney.content.surface import rss_and_atom
 from squinney.content.surface.assets import matches
 from squinney.http.dependencies import processes_of
 
@@ -23,7 +23,7 @@ def feed_for(request: Request, nodes: Nodes, node_id: str, kind: Literal["rss", 
     path = nodes.path_of(node)
     recent = nodes.recent(node, limit=30, viewer=Viewer()).items
     entries = [(entry, f"{site}/site{path}/{entry['metadata']['slug']}") for entry in recent]
-    feed = feeds.Feed(
+    feed = rss_and_atom.Feed(
         node["metadata"]["title"],
         f"{site}/site{path}",
         site + request.url.path,
@@ -32,7 +32,7 @@ def feed_for(request: Request, nodes: Nodes, node_id: str, kind: Literal["rss", 
         asset_url=lambda entry: f"{site}/site/-/asset/{entry['_id']}?v={entry['metadata']['nonce']}",
         offload=processes_of(request),
     )
-    body = feeds.rss(feed) if kind == "rss" else feeds.atom(feed)
+    body = rss_and_atom.rss(feed) if kind == "rss" else rss_and_atom.atom(feed)
     return _response(request, body, f"application/{kind}+xml", feed.updated)
 
 

@@ -16,7 +16,7 @@ from squinney.content.comments.discussions import Order
 from squinney.content.files import media
 from squinney.content.markup import render
 from squinney.content.photos.photos import Rendition
-from squinney.content.surface import web_comments, web_editing
+from squinney.content.surface import web_comments, web_editing, web_uploads
 from squinney.content.surface.assets import asset_response
 from squinney.content.surface.dependencies import CommentsDep, NodesDep, PhotosDep
 from squinney.content.surface.feeds import feed_for
@@ -115,6 +115,7 @@ def show_feed(request: Request, nodes: NodesDep, node_id: str, kind: Literal["rs
 
 
 router.include_router(web_editing.router)
+router.include_router(web_uploads.router)
 router.include_router(web_comments.router)
 
 

@@ -1,25 +1,22 @@
-"""Pages for authors: the editor with preview and merge, history, publishing, access, moves and uploads."""
+"""Pages for authors: the editor with preview and merge, history, publishing, access and moves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from pydantic import BaseModel
-from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
 from squinney.content import EditConflict, Node, Nodes, Viewer
-from squinney.content.files.uploads import Stream
 from squinney.content.folders.plan import slug_of
 from squinney.content.markup import render
 from squinney.content.nodes import merging
 from squinney.content.nodes.rules import TYPES, checked_detail, checked_tags
-from squinney.content.surface.assets import Body
-from squinney.content.surface.dependencies import NodesDep, PhotosDep
+from squinney.content.surface.dependencies import NodesDep
 from squinney.content.surface.viewer import FormText, author_of, viewer_of
 from squinney.errors import Conflict, Forbidden, Invalid, SquinneyError
 from squinney.http.access.callers import PageRoute
@@ -27,7 +24,7 @@ from squinney.http.access.visitor import visitor_of
 from squinney.http.dependencies import processes_of
 from squinney.http.pages import render as render_page
 from squinney.http.site_options import MAX_FORM_BYTES
-from squinney.http.threads import COMPUTING, UPLOADS
+from squinney.http.threads import COMPUTING
 from squinney.patterns.ids import new_id
 
 
@@ -119,7 +116,7 @@ def create(request: Request, nodes: NodesDep, typed: Annotated[NewForm, Form()])
     try:
         node = nodes.create(
             parent, typed.slug or slug_of(typed.title), typed.type, typed.title, author_of(request),
-            {"text": typed.text}, _tags(typed.tags), published=_time(typed.when, typed.at), viewer=viewer,
+            {"text": typed.text}, _tags(typed.tags), published=publication_time(typed.when, typed.at), viewer=viewer,
         )  # fmt: skip
     except SquinneyError as error:
         above = nodes.by_id(parent, viewer=viewer) if parent else None
@@ -249,7 +246,7 @@ def publish(request: Request, nodes: NodesDep, node_id: str, when: Short, at: Sh
     viewer = viewer_of(request)
     node = nodes.editable(node_id, viewer)
     try:
-        published = None if when == "keep" and not at else _time(when, at)
+        published = None if when == "keep" and not at else publication_time(when, at)
         if when == "draft":
             node = nodes.unpublish(node_id, viewer=viewer)
         elif when != "keep":
@@ -303,77 +300,11 @@ def remove(request: Request, nodes: NodesDep, node_id: str) -> Response:
     return _redirect(nodes, above[0]) if above else RedirectResponse("/site", status_code=303)
 
 
-# ---- uploads ----
-
-
-@router.get("/upload", response_class=HTMLResponse)
-def show_upload(request: Request, nodes: NodesDep, parent: str) -> Response:
-    """Show the form for uploads of photos and videos."""
-    return render_page(request, "content/upload.html", above=nodes.by_id(parent, viewer=viewer_of(request)))
-
-
-@router.post("/upload", response_class=JSONResponse)
-async def upload(
-    request: Request,
-    nodes: NodesDep,
-    photos: PhotosDep,
-    parent: Annotated[str, Query(max_length=200)],
-    slug: Annotated[str, Query(max_length=150)] = "",
-    title: Annotated[str, Query(max_length=300)] = "",
-    alt: Annotated[str, Query(max_length=500)] = "",
-    type: Literal["photo", "video"] = "photo",
-    when: Literal["now", "draft"] = "now",
-) -> Response:
-    """Upload a file. A script sends it as the request's body, which is streamed and lets the page show the progress."""
-    typed = {"title": title, "slug": slug, "alt": alt, "type": type, "when": when} | _typed(request)
-
-    def work() -> tuple[str, str]:
-        node = photos.upload(
-            _file(request), parent, typed["slug"] or (typed["title"] and slug_of(typed["title"])),
-            author=author_of(request), title=typed["title"], type=cast(Any, typed["type"]),
-            detail={"alt": typed["alt"]}, published=_time(typed["when"], ""), viewer=viewer_of(request),
-        )  # fmt: skip
-        return f"/site{nodes.path_of(node)}", f"/site/-/asset/{node['_id']}"
-
-    return _uploaded(request, await UPLOADS.run(work), 201)
-
-
-@router.post("/replace/{node_id}", response_class=JSONResponse)
-async def replace(
-    request: Request, nodes: NodesDep, photos: PhotosDep, node_id: str, nonce: Annotated[str | None, Query()] = None
-) -> Response:
-    """Replace the file of a photo or video."""
-
-    def work() -> tuple[str, str]:
-        node = photos.replace(_file(request), node_id, nonce, by=author_of(request), viewer=viewer_of(request))
-        return f"/site{nodes.path_of(node)}", f"/site/-/asset/{node['_id']}"
-
-    return _uploaded(request, await UPLOADS.run(work), 200)
-
-
-def _typed(request: Request) -> dict[str, str]:
-    """Return the fields of a form that a browser without scripts sent; none if the file is the body."""
-    return {name: value for name, value in request.state.form.items() if isinstance(value, str) and value}
-
-
-def _file(request: Request) -> Stream:
-    sent = request.state.form.get("file")
-    return sent.file if isinstance(sent, UploadFile) else Body(request)
-
-
-def _uploaded(request: Request, addresses: tuple[str, str], status: int) -> Response:
-    """Go to the page of the file, or tell a script its addresses: the page, and the file itself."""
-    url, asset = addresses
-    if "file" in request.state.form:
-        return RedirectResponse(url, status_code=303)
-    return JSONResponse({"url": url, "asset": asset}, status_code=status)
-
-
 def _redirect(nodes: Nodes, node: Node) -> Response:
     return RedirectResponse(f"/site{nodes.path_of(node)}", status_code=303)
 
 
-def _time(when: str, at: str) -> datetime | None:
+def publication_time(when: str, at: str) -> datetime | None:
     """Return the time of publication: now, a given time in UTC, or None for a draft.
 
     Raises: `Invalid`, also for a time that would be ignored, because the user may rely on it.

@@ -20,7 +20,7 @@ from bench.postgres import private_postgres
 from squinney.game import World
 from squinney.game.surface.listeners import Listener
 from squinney.game.surface.live import Live
-from squinney.game.surface.terminal import Player
+from squinney.game.surface.terminal import TerminalPlayer
 from squinney.mongo.schema import Db
 
 PLAYERS = 32
@@ -136,11 +136,11 @@ def players(world: World) -> tuple[list[Callable[[], str]], dict[str, str]]:
         world.create_item("lamp", location=hall)
         for name in (f"player {number}", f"bystander {number}"):
             rooms[world.create_character(name, location=hall)["_id"]] = hall
-        turns.append(_turns(Player(world, f"player {number}")))
+        turns.append(_turns(TerminalPlayer(world, f"player {number}")))
     return turns, rooms
 
 
-def _turns(player: Player) -> Callable[[], str]:
+def _turns(player: TerminalPlayer) -> Callable[[], str]:
     calls = [0]
 
     def act() -> str:

@@ -17,7 +17,7 @@ from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.patterns.paging import Page
 from squinney.service.commands.main import ROLES
-from squinney.service.proving.worker import Task, run
+from squinney.service.proving.worker import WorkerTask, run
 from squinney.service.proving.workers import processes
 
 
@@ -163,7 +163,7 @@ def test_a_worker_whose_engine_is_dead_exits_and_drops_its_database(mongod: Embe
     proof.prepare(db)
     told, engine = processes.Pipe(duplex=False)
     _, reported = processes.Pipe(duplex=False)
-    arguments = (Task("ledger", mongod.uri, db.name), 1, told, reported)
+    arguments = (WorkerTask("ledger", mongod.uri, db.name), 1, told, reported)
     worker = processes.Process(target=run, args=arguments, daemon=True)
     worker.start()
     told.close()

@@ -11,7 +11,7 @@ from tests.cli.conftest import Squinney
 
 from squinney.errors import SquinneyError
 from squinney.game import World
-from squinney.game.surface.terminal import Player
+from squinney.game.surface.terminal import TerminalPlayer
 from squinney.mongo.schema import Db
 
 
@@ -30,7 +30,7 @@ def test_a_world_is_loaded_and_audited(squinney: Squinney, ready_db: Db, tmp_pat
 
 
 @pytest.fixture
-def player(ready_db: Db) -> Player:
+def player(ready_db: Db) -> TerminalPlayer:
     world = World(ready_db)
     world.create_location("hall", name="Hall", description="A hall.", exits={"n": "yard"})
     world.create_location("yard", name="Yard", description="A yard.", exits={"s": "hall"})
@@ -38,10 +38,10 @@ def player(ready_db: Db) -> Player:
     world.create_item("rope", character="mo", price=7, qty=3)
     world.create_item("sack", id="sack", kind="container", location="hall")
     world.create_item("coin", container="sack", qty=9)
-    return Player(world, "Ann")
+    return TerminalPlayer(world, "Ann")
 
 
-def test_lines_of_words_are_actions(player: Player) -> None:
+def test_lines_of_words_are_actions(player: TerminalPlayer) -> None:
     results = [
         player.run(line)
         for line in (
@@ -90,12 +90,12 @@ def test_lines_of_words_are_actions(player: Player) -> None:
         ("take gem from sack", "there is no gem in it"),
     ],
 )
-def test_the_error_says_where_the_missing_thing_was_searched(player: Player, line: str, message: str) -> None:
+def test_the_error_says_where_the_missing_thing_was_searched(player: TerminalPlayer, line: str, message: str) -> None:
     with pytest.raises(SquinneyError, match=message):
         player.run(line)
 
 
-def test_each_hand_takes_a_weapon(player: Player, ready_db: Db) -> None:
+def test_each_hand_takes_a_weapon(player: TerminalPlayer, ready_db: Db) -> None:
     for name in ("knife", "club", "fork"):
         World(ready_db).create_item(name, kind="weapon", location="hall")
     player.run("take all")
@@ -109,7 +109,7 @@ def test_each_hand_takes_a_weapon(player: Player, ready_db: Db) -> None:
         player.run("wield knife in teeth")
 
 
-def test_short_words_and_all_of_them(player: Player) -> None:
+def test_short_words_and_all_of_them(player: TerminalPlayer) -> None:
     assert player.run("get all from sack") == "Ann takes 9 × coin out of sack"
     assert player.run("get all") == "Ann takes sack"
     assert player.run("put all in the sack") == "Ann puts 9 × coin into sack"
@@ -125,14 +125,14 @@ def test_short_words_and_all_of_them(player: Player) -> None:
             player.run(line)
 
 
-def test_what_is_worn_is_taken_off(player: Player, ready_db: Db) -> None:
+def test_what_is_worn_is_taken_off(player: TerminalPlayer, ready_db: Db) -> None:
     World(ready_db).create_item("hat", kind="armor", region="head", location="hall")
     player.run("take hat")
     player.run("wear hat")
     assert player.run("remove hat") == "Ann takes off hat"
 
 
-def test_what_another_process_did_is_found(player: Player, ready_db: Db) -> None:
+def test_what_another_process_did_is_found(player: TerminalPlayer, ready_db: Db) -> None:
     """The player's process caches the room for a second, but a new thing in the room is found at once."""
     player.run("get sack")
     World(ready_db).create_item("lamp", id="lamp", location="hall")
@@ -141,12 +141,12 @@ def test_what_another_process_did_is_found(player: Player, ready_db: Db) -> None
     assert player.run("get lamp") == "Ann takes lamp"
 
 
-def test_a_text_by_another_user_does_not_control_the_terminal(player: Player) -> None:
+def test_a_text_by_another_user_does_not_control_the_terminal(player: TerminalPlayer) -> None:
     said = {"character_id": "bob", "location_id": "hall", "kind": "said", "name": "Bob", "text": "\x1b[2J\nMo says: no"}
     assert player.text_of(said) == "Bob says:  [2J Mo says: no"
 
 
-def test_only_events_in_the_same_room_are_shown(player: Player) -> None:
+def test_only_events_in_the_same_room_are_shown(player: TerminalPlayer) -> None:
     said = {"character_id": "bob", "location_id": "hall", "kind": "said", "name": "Bob", "text": "hi"}
     assert player.text_of(said) == "Bob says: hi"
     assert player.text_of({**said, "location_id": "yard"}) == ""

@@ -17,9 +17,9 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from squinney.clock import utcnow
 from squinney.errors import SquinneyError
 from squinney.http import error_responses
-from squinney.http.access.people import visitors_of
 from squinney.http.access.permissions import SAFE_METHODS
 from squinney.http.access.visitor import visitor_of
+from squinney.http.access.visitor_lookup import visitors_of
 from squinney.http.appearance import Appearance
 from squinney.http.rooted import root_of
 from squinney.http.static_files import with_versions

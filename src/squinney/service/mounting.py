@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from squinney import assembly
 from squinney.errors import Invalid
-from squinney.http.access.people import Authenticate, HostVisitors, NoVisitors, Visitors
+from squinney.http.access.visitor_lookup import Authenticate, HostVisitors, NoVisitors, Visitors
 from squinney.http.appearance import Appearance, appearance_in
 from squinney.http.rooted import Rooted
 from squinney.http.site_options import SiteOptions

@@ -33,7 +33,7 @@ EVERYWHERE = {
 WITH_BODY = {"400", "408", "413"}
 
 
-class Document:
+class OpenApiDocument:
     """Builds the OpenAPI document at the first request; other threads wait for the one that builds it."""
 
     def __init__(self, app: FastAPI) -> None:

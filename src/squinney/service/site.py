@@ -22,9 +22,9 @@ from squinney import __version__, assembly
 from squinney.errors import SquinneyError
 from squinney.http import error_responses, pages
 from squinney.http.access.callers import PageRoute
-from squinney.http.access.people import NoVisitors, SessionVisitors, Visitors
 from squinney.http.access.permissions import SignInNeeded, csrf_checked, needs
 from squinney.http.access.public_routes import is_public
+from squinney.http.access.visitor_lookup import NoVisitors, SessionVisitors, Visitors
 from squinney.http.appearance import URL, Appearance
 from squinney.http.dependencies import assembled
 from squinney.http.pages import render, sign_in_address
@@ -175,7 +175,7 @@ def _with_api(systems: Assembled, options: SiteOptions, visitors: Visitors) -> F
         app.state.scopes.update({first_segment(path): system.name for path in paths_of(module.router)})
         app.state.scopes.update(getattr(module, "SCOPES", {}))
     app.include_router(health.router)
-    app.openapi = openapi.Document(app)  # type: ignore[method-assign]
+    app.openapi = openapi.OpenApiDocument(app)  # type: ignore[method-assign]
     app.add_api_route(
         "/api/openapi.json", openapi.show_document, include_in_schema=False, dependencies=[reject_unknown_queries]
     )

@@ -162,7 +162,7 @@ def explore(shared_explorer: Explorer, request: pytest.FixtureRequest) -> Explor
 def _report(request: pytest.FixtureRequest, error: NotCrashSafe | Refuted) -> None:
     """Write the report of an error if the run wants reports."""
     if folder := request.config.getoption("--squinney-report"):
-        from squinney.testing.reports import write_report
+        from squinney.testing.failure_report import write_report
 
         write_report(folder, request.node.nodeid, error)
         counts.count(request.config, f"reports in {folder}", 1)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from squinney.ads import BadServe, rules
-from squinney.ads.choosing.zones import Ad, Order
+from squinney.ads.choosing.zones import Ad, ZoneOrder
 from squinney.ads.tokens import Offer, Tokens, new_token
 from squinney.errors import Invalid
 
@@ -26,7 +26,7 @@ def _ad(unit: str, ecpm: int, *keywords: str, weight: int = 1) -> Ad:
 
 
 def _ranked(ads: list[Ad], *words: str, seed: int = 1) -> list[tuple[str, float]]:
-    return [(ad.unit, score) for ad, score in Order.of(ads).ranked(words, random.Random(seed))]
+    return [(ad.unit, score) for ad, score in ZoneOrder.of(ads).ranked(words, random.Random(seed))]
 
 
 def test_without_keywords_the_best_paid_comes_first() -> None:
@@ -77,7 +77,7 @@ def test_ranking_by_keywords_equals_scoring_every_ad(seed: int) -> None:
 def test_ties_are_drawn_in_proportion_to_their_weights(words: tuple[str, ...]) -> None:
     """Chi-squared with 29 degrees of freedom: above 58 comes once in a thousand, and the seed is fixed."""
     ads = [_ad(str(number), 5, "tea", weight=1 + number % 3) for number in range(30)]
-    order, chance = Order.of(ads), random.Random(7)
+    order, chance = ZoneOrder.of(ads), random.Random(7)
     seen = Counter(next(order.ranked(words, chance))[0].unit for _ in range(12_000))
     whole = sum(ad.weight for ad in ads)
     expected = {ad.unit: 12_000 * ad.weight / whole for ad in ads}

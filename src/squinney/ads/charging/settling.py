@@ -207,7 +207,7 @@ class LeaseTooSmall(Exception):
 
 
 @dataclass(slots=True)
-class Group:
+class BeaconGroup:
     """The beacons of one offer and day: the number of each kind, and the serves to charge."""
 
     offer: Offer
@@ -243,7 +243,7 @@ class BatchWrites:
     clicked: set[str] = field(default_factory=set)
     clickers: list[str] = field(default_factory=list)
     serves: dict[str, Document] = field(default_factory=dict)
-    groups: dict[tuple[Offer, int], Group] = field(default_factory=dict)
+    groups: dict[tuple[Offer, int], BeaconGroup] = field(default_factory=dict)
     budgets: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     def add(self, beacon: Beacon) -> bool:
@@ -284,11 +284,11 @@ class BatchWrites:
             return dict(known)
         return {"_id": token.id, "campaign_id": token.offer.campaign_id, "at": token.at, "charged": 0}
 
-    def _group(self, token: Token) -> Group:
+    def _group(self, token: Token) -> BeaconGroup:
         key = (token.offer, token.at_ms // DAY_MS)
         group = self.groups.get(key)
         if group is None:
-            group = self.groups[key] = Group(token.offer, rules.day_of(token.at))
+            group = self.groups[key] = BeaconGroup(token.offer, rules.day_of(token.at))
         return group
 
     def has_charges(self) -> bool:
@@ -356,7 +356,7 @@ def _charge_leases(db: Db, leases: Mapping[str, int], session: ClientSession) ->
         raise LeaseTooSmall
 
 
-def _row(group: Group) -> Row:
+def _row(group: BeaconGroup) -> Row:
     offer = group.offer
     return Row(offer.campaign_id, group.day, offer.site, offer.zone, offer.unit)
 

@@ -102,14 +102,14 @@ class Ties:
 
 
 @dataclass
-class Order:
+class ZoneOrder:
     """The active ads of a zone, by eCPM and by keyword, highest eCPM first."""
 
     groups: list[tuple[int, Ties]]
     by_keyword: dict[str, list[Ad]]
 
     @classmethod
-    def of(cls, ads: Collection[Ad]) -> Order:
+    def of(cls, ads: Collection[Ad]) -> ZoneOrder:
         """Sort the active ads by eCPM, highest first."""
         ordered = sorted((ad for ad in ads if not ad.excluded), key=lambda ad: (-ad.ecpm, ad.unit))
         groups = [(ecpm, Ties(list(same))) for ecpm, same in groupby(ordered, key=lambda ad: ad.ecpm)]
@@ -170,7 +170,7 @@ class Zone:
     """One zone of a site in this process's memory."""
 
     ads: dict[str, Ad] = field(default_factory=dict)
-    order: Order = field(default_factory=lambda: Order([], {}))
+    order: ZoneOrder = field(default_factory=lambda: ZoneOrder([], {}))
     changed: bool = False
     reorder_after: float = 0.0
     reorder_by: float = math.inf  # when an ad that was excluded from the order may be shown again
@@ -180,7 +180,7 @@ class Zone:
         """Whether looking at every ad costs too much time."""
         return len(self.ads) > LARGE
 
-    def ordered(self) -> Order:
+    def ordered(self) -> ZoneOrder:
         """Return the current order. After changes it is rebuilt, but not more often than `reorder_after` allows."""
         if self.changed or self.reorder_by < math.inf:
             now = time.monotonic()
@@ -199,7 +199,7 @@ class Zone:
             self.reorder_by = min(empty, default=math.inf)
             # guard: the order of a large zone excludes ads that cannot be shown
             ads = [ad for ad in ads if ad.campaign.can_be_shown(began)]
-        self.order = Order.of(ads)
+        self.order = ZoneOrder.of(ads)
         ended = time.monotonic()
         self.reorder_after = ended + max(REORDER_SECONDS, (ended - began) / REORDER_SHARE)
 

@@ -6,7 +6,7 @@ from squinney.errors import Invalid
 from squinney.game import rules
 from squinney.game.actions.draft import Draft
 from squinney.game.actions.hands import take_from_hands
-from squinney.game.actions.transfer import Transfer
+from squinney.game.actions.item_transfer import ItemTransfer
 from squinney.game.documents import MAX_QTY, Event, Item
 from squinney.game.errors import NotMadeForThat, OutOfReach
 from squinney.transactions import Stale
@@ -20,7 +20,7 @@ def pick_up(draft: Draft, character: str, item: str, qty: int | None) -> Event:
     # guard: a character picks up only things in the same room
     if thing["holder"] != {"kind": "location", "id": here}:
         raise OutOfReach(f"{thing['name']} does not lie here", item_id=item)
-    transfer = Transfer(draft, thing, qty)
+    transfer = ItemTransfer(draft, thing, qty)
     transfer.from_room(here)
     transfer.to_character(actor)
     return draft.add_event("took", actor, f"{actor['name']} takes {transfer.name}", item_id=item)

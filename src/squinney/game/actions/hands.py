@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from squinney.game import rules
 from squinney.game.actions.draft import Draft
-from squinney.game.actions.transfer import Transfer
+from squinney.game.actions.item_transfer import ItemTransfer
 from squinney.game.documents import Character, Item
 
 
-def take_from_hands(draft: Draft, character: str, item: str, qty: int | None) -> tuple[Character, Transfer]:
+def take_from_hands(draft: Draft, character: str, item: str, qty: int | None) -> tuple[Character, ItemTransfer]:
     """Return a character, and a transfer that takes a carried thing from the character's hands."""
     actor = draft.character(character)
     thing = draft.records.item(item)
     rules.require_carried(actor, thing)
     rules.require_not_in_use(actor, thing)
-    transfer = Transfer(draft, thing, qty)
+    transfer = ItemTransfer(draft, thing, qty)
     transfer.from_character(actor)
     return actor, transfer
 

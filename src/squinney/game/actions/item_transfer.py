@@ -14,7 +14,7 @@ from squinney.patterns.ids import new_id
 from squinney.transactions import CHECKS_FIELD, Stale
 
 
-class Transfer:
+class ItemTransfer:
     """One thing, or a part of a stack, that moves within a draft: call one `from_` method, then one `to_` method."""
 
     def __init__(self, draft: Draft, item: Item, qty: int | None, *, is_new: bool = False) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from squinney.game.actions.draft import Draft
 from squinney.game.actions.hands import take_from_hands
-from squinney.game.actions.transfer import Transfer
+from squinney.game.actions.item_transfer import ItemTransfer
 from squinney.game.documents import Event, Item
 from squinney.game.errors import NotMadeForThat, OutOfReach
 
@@ -34,7 +34,7 @@ def take_out(draft: Draft, character: str, container: str, item: str, qty: int |
     if thing["holder"] != {"kind": "item", "id": container}:
         raise OutOfReach(f"{thing['name']} is not in there", item_id=item)
     chain, outermost = draft.records.container_in_reach(actor, container)
-    transfer = Transfer(draft, thing, qty)
+    transfer = ItemTransfer(draft, thing, qty)
     transfer.from_container(chain, outermost)
     transfer.to_character(actor)
     text = f"{actor['name']} takes {transfer.name} out of {chain[0]['name']}"

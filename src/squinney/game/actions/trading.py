@@ -5,7 +5,7 @@ from __future__ import annotations
 from squinney.game import rules
 from squinney.game.actions.draft import Draft
 from squinney.game.actions.hands import take_from_hands
-from squinney.game.actions.transfer import Transfer
+from squinney.game.actions.item_transfer import ItemTransfer
 from squinney.game.documents import Character, Event
 from squinney.game.errors import NotEnoughGold, NotForSale
 
@@ -16,7 +16,7 @@ def buy(draft: Draft, character: str, shopkeeper: str, item: str, qty: int) -> E
     thing = draft.records.item(item)
     if thing["holder"] != {"kind": "character", "id": shopkeeper} or item in rules.in_use(keeper):
         raise NotForSale(f"{keeper['name']} does not sell {thing['name']}", item_id=item)
-    transfer = Transfer(draft, thing, qty)
+    transfer = ItemTransfer(draft, thing, qty)
     price = rules.price_of(thing, qty, keeper["shop"]["sells_at"], rounded_up=True)
     _pay(actor, keeper, price)
     transfer.from_character(keeper)

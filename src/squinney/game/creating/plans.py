@@ -11,7 +11,7 @@ from squinney import checks
 from squinney.errors import Conflict, LimitReached, SquinneyError
 from squinney.game import queries, rules
 from squinney.game.actions.draft import Draft
-from squinney.game.actions.transfer import Transfer
+from squinney.game.actions.item_transfer import ItemTransfer
 from squinney.game.documents import CHARACTERS, NAMES, Item
 from squinney.game.errors import NameTaken
 from squinney.game.names import reserved_keys
@@ -25,7 +25,7 @@ def plan_item(records: Records, item: Mapping[str, Any], where: Mapping[str, str
     draft = Draft(at, records)
     created = cast(Item, {**item})
     draft.insert_item(created)
-    transfer = Transfer(draft, created, None, is_new=True)
+    transfer = ItemTransfer(draft, created, None, is_new=True)
     if "location" in where:
         transfer.to_room(checks.identifier(where["location"], "location"))
     elif "character" in where:

@@ -17,7 +17,7 @@ from squinney.errors import SquinneyError
 from squinney.game import World, find_problems
 from squinney.game.documents import EVENTS
 from squinney.game.surface import words
-from squinney.game.surface.terminal import Player
+from squinney.game.surface.terminal import TerminalPlayer
 from squinney.patterns.follow import Feed, Reader
 from squinney.system import Assembled
 
@@ -80,7 +80,7 @@ def play(
     """Play in the terminal: type `help` for the commands, and `quit` to leave."""
     with open_systems(context) as systems:
         world = _world(systems)
-        player = Player(world, name)
+        player = TerminalPlayer(world, name)
         feed = Feed(systems.db, [EVENTS])
         ended = threading.Event()
         with feed.read(lambda change: change.kind == "insert") as reader:
@@ -93,7 +93,7 @@ def play(
                 feed.close()
 
 
-def _print_events(reader: Reader, player: Player, ended: threading.Event) -> None:
+def _print_events(reader: Reader, player: TerminalPlayer, ended: threading.Event) -> None:
     """Print what other characters do in the player's room."""
     while not ended.is_set() and not reader.closed:
         change = reader.next(0.5)
@@ -101,7 +101,7 @@ def _print_events(reader: Reader, player: Player, ended: threading.Event) -> Non
             console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
-def _play(player: Player) -> None:
+def _play(player: TerminalPlayer) -> None:
     _show(player.run("look"))
     while True:
         if sys.stdin.isatty():

@@ -9,7 +9,7 @@ from squinney.game.surface import words
 from squinney.game.surface.typed import Typed
 
 
-class Player:
+class TerminalPlayer:
     """A character that is played by lines of text, and sees what others do in the same room."""
 
     def __init__(self, world: World, name: str) -> None:

@@ -18,8 +18,8 @@ import anyio
 from starlette.requests import HTTPConnection
 
 from squinney.errors import SquinneyError
-from squinney.http.access.people import Visitors, visitors_of
 from squinney.http.access.visitor import visitor_of
+from squinney.http.access.visitor_lookup import Visitors, visitors_of
 
 log = logging.getLogger(__name__)
 

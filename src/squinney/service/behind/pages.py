@@ -30,7 +30,7 @@ UNRECORDED = ("/sign-", "/welcome", "/account", "/admin", "/prove", "/api/", "/t
 
 
 @dataclass(frozen=True)
-class Part:
+class SystemPart:
     """A system that took part in a page: its page in the docs, if it is at hand, and its source files."""
 
     title: str
@@ -74,12 +74,12 @@ def _own_files() -> dict[str, Path]:
     return source | {f"docs/{path.name}": path for path in DOCS.glob("*.md")}
 
 
-def _parts(made: MadePage, systems: Sequence[System]) -> list[Part]:
+def _parts(made: MadePage, systems: Sequence[System]) -> list[SystemPart]:
     sent = [*made.sent, *(made.action.sent if made.action else ())]
     groups = Counter(_group(command) for command in sent)
     titles = {system.package.rpartition(".")[2]: system.title for system in systems}
     return [
-        Part(title, f"docs/{group}.md" if (DOCS / f"{group}.md").exists() else "", _files(sent, group))
+        SystemPart(title, f"docs/{group}.md" if (DOCS / f"{group}.md").exists() else "", _files(sent, group))
         for group, title in titles.items()
         if groups[group]
     ]

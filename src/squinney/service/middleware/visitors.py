@@ -13,8 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.errors import SquinneyError
 from squinney.http import error_responses
-from squinney.http.access.people import Visitors
 from squinney.http.access.visitor import ANONYMOUS, SIGNED_IN, Visitor, is_one_of, signature_of
+from squinney.http.access.visitor_lookup import Visitors
 
 COOKIE = "squinney"
 FLASH_COOKIE = "squinney-flash"

@@ -26,7 +26,7 @@ POOL_REFUSED = Counter("squinney_mongodb_pool_timeouts", "Waits for a connection
 COLLECTORS: tuple[Collector, ...] = (COMMANDS, FAILED, POOL_WAITS, POOL_REFUSED)
 
 
-class Commands(monitoring.CommandListener):
+class CommandMetrics(monitoring.CommandListener):
     """Counts commands, and logs those slower than `slow_seconds` without the values in them."""
 
     def __init__(self, slow_seconds: float) -> None:
@@ -102,7 +102,7 @@ def watch_driver(slow_seconds: float) -> None:
     """Watch the clients that this process makes from now on."""
     if not _registered.is_set():
         _registered.set()
-        monitoring.register(Commands(slow_seconds))
+        monitoring.register(CommandMetrics(slow_seconds))
         monitoring.register(Pools())
 
 

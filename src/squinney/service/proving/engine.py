@@ -19,7 +19,7 @@ from squinney.service.proving import lanes
 from squinney.service.proving.progress import LaneProgress, Progress
 from squinney.service.proving.scratch import scratch_name
 from squinney.service.proving.subjects import Lane, Stage, Subject
-from squinney.service.proving.worker import Task
+from squinney.service.proving.worker import WorkerTask
 from squinney.service.proving.workers import LaneWorkers
 from squinney.transactions.abandoned import MIN_IDLE_SECONDS
 
@@ -153,7 +153,7 @@ class _LaneRun:
         schema.apply(self._db, self._lane.collections())
         self._lane.proof.prepare(self._db)
         limits = self._limits
-        task = Task(self._lane.name, self._uri, self._db.name, limits.pause_seconds, self._packages)
+        task = WorkerTask(self._lane.name, self._uri, self._db.name, limits.pause_seconds, self._packages)
         self.workers = LaneWorkers(task, limits.workers)
         self._is_started = True
 

@@ -68,7 +68,7 @@ def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Reports:
+class ProgressReporter:
     """Sends a line when an operation begins and when it ends, and then pauses. Inner operations do not count."""
 
     def __init__(self, output: int) -> None:
@@ -96,7 +96,7 @@ class Reports:
 
 
 @dataclass(frozen=True)
-class Task:
+class WorkerTask:
     """What a worker does. With `pause_seconds` it pauses after each operation, and reports it."""
 
     lane: str
@@ -106,13 +106,13 @@ class Task:
     packages: Sequence[str] = ()
 
 
-def run(task: Task, seed: int, told: Connection, reported: Connection) -> None:
+def run(task: WorkerTask, seed: int, told: Connection, reported: Connection) -> None:
     """Do the work of a lane until killed."""
     os.setsid()  # Ctrl-C reaches only the engine, which then kills the workers
     lane = lane_named(task.lane, task.packages)
     instructions.pause_seconds = task.pause_seconds
     if task.pause_seconds:
-        observe_operations(Reports(reported.fileno()))
+        observe_operations(ProgressReporter(reported.fileno()))
     killer = Killer()
     lines = os.fdopen(told.fileno())
     threading.Thread(target=_obey, args=[killer, lines, task], daemon=True).start()
@@ -120,7 +120,7 @@ def run(task: Task, seed: int, told: Connection, reported: Connection) -> None:
         lane.proof.work(client[task.database], seed)
 
 
-def _obey(killer: Killer, lines: Iterable[str], task: Task) -> None:
+def _obey(killer: Killer, lines: Iterable[str], task: WorkerTask) -> None:
     for line in lines:
         if line == "kill\n":
             killer.arm()

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
 from squinney.pictures.timeline import Bar
-from squinney.service.proving.worker import Task, run
+from squinney.service.proving.worker import WorkerTask, run
 
 MAX_DYING_SECONDS = 1.0
 READING_SECONDS = 0.2  # until a worker has read what it is told
@@ -27,7 +27,7 @@ processes = multiprocessing.get_context("forkserver")
 class LaneWorkers:
     """A fixed number of worker processes; a killed one is replaced."""
 
-    def __init__(self, task: Task, size: int) -> None:
+    def __init__(self, task: WorkerTask, size: int) -> None:
         processes.set_forkserver_preload([name for name in PRELOADED if name in sys.modules])
         self._task = task
         self._races = False
@@ -94,7 +94,7 @@ class LaneWorkers:
 class _Worker:
     """A worker process, and the two pipes to it and from it."""
 
-    def __init__(self, task: Task, seed: int, row: _Row) -> None:
+    def __init__(self, task: WorkerTask, seed: int, row: _Row) -> None:
         told, self._tell = processes.Pipe(duplex=False)
         self._reported, reported = processes.Pipe(duplex=False)
         self.process: BaseProcess = processes.Process(target=run, args=(task, seed, told, reported), daemon=True)

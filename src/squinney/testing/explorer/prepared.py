@@ -17,7 +17,7 @@ from squinney.testing.calls import call, run_prepare
 from squinney.testing.emptying import collection_names, read_each
 from squinney.testing.explorer.actor import Outcome
 from squinney.testing.explorer.operations import Act
-from squinney.testing.explorer.states import Change, Changes, Documents, Masks
+from squinney.testing.explorer.states import Changes, CollectionChange, Documents, Masks
 from squinney.testing.explorer.written_collections import WrittenCollections
 
 __tracebackhide__ = True  # pytest shows the line of the test and the message; `--full-trace` shows every frame
@@ -46,7 +46,7 @@ class PreparedDatabase:
         self.masks = Masks(self.documents)
         self._encoded = {name: _encoded(documents) for name, documents in self.documents.items()}
         self.sound: dict[object, Changes] = {}  # by fingerprint before settling: changes that passed all checks
-        self._changes: dict[str, Change] = {}
+        self._changes: dict[str, CollectionChange] = {}
         self._serial_runs: dict[object, Ran] = {}
         self._until = time.monotonic() + KEPT_SECONDS
         written.names.clear()
@@ -73,9 +73,9 @@ class PreparedDatabase:
             documents[labelled["name"]].append(labelled["document"])
         return documents
 
-    def _change(self, name: str, documents: Iterable[Document]) -> Change:
+    def _change(self, name: str, documents: Iterable[Document]) -> CollectionChange:
         was, now = self._encoded.get(name, {}), _encoded(documents)
-        return Change(
+        return CollectionChange(
             [document for key, (text, document) in now.items() if was.get(key, ("",))[0] != text],
             [document for key, (text, document) in was.items() if now.get(key, ("",))[0] != text],
         )
@@ -140,7 +140,7 @@ def _key(document: Document) -> bytes:
     return encode({"": document["_id"]}, codec_options=CODEC)
 
 
-def _undoing(name: str, change: Change) -> list[Document]:
+def _undoing(name: str, change: CollectionChange) -> list[Document]:
     """Return few commands that undo a change. The server refuses them if documents exchanged a unique value."""
     was, now = ({_key(document): document for document in documents} for documents in (change.removed, change.added))
     new = [document for key, document in now.items() if key not in was]
@@ -149,7 +149,7 @@ def _undoing(name: str, change: Change) -> list[Document]:
     return _commands(name, new, changed, deleted)
 
 
-def _deleting_first(name: str, change: Change) -> list[Document]:
+def _deleting_first(name: str, change: CollectionChange) -> list[Document]:
     """Return commands that undo a change and delete all changed documents first, so that no unique value conflicts."""
     return _commands(name, [*change.added, *change.removed], [], change.removed)
 

@@ -26,14 +26,14 @@ FRESH_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}|[0-9a-f]{24,}")  # ids as `new_id
 
 
 @dataclass(frozen=True)
-class Change:
+class CollectionChange:
     """How one collection differs from the prepared one. A changed document is in both lists: after and before."""
 
     added: Sequence[Document] = field(default_factory=list)
     removed: Sequence[Document] = field(default_factory=list)
 
 
-Changes = Mapping[str, Change]  # by collection, only those that differ
+Changes = Mapping[str, CollectionChange]  # by collection, only those that differ
 
 
 def added_documents(changes: Changes) -> Documents:
@@ -80,7 +80,7 @@ class Masks:
         counts = {name: self._counts(change) for name, change in changes.items() if name not in ignored}
         return {name: documents for name, documents in counts.items() if documents}
 
-    def _counts(self, change: Change) -> dict[str, int]:
+    def _counts(self, change: CollectionChange) -> dict[str, int]:
         counts = Counter(map(self._as_text, change.added))
         counts.subtract(map(self._as_text, change.removed))
         return {text: count for text, count in counts.items() if count}

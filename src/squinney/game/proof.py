@@ -12,6 +12,7 @@ from squinney.clock import utcnow
 from squinney.errors import Conflict, Invalid, LimitReached, NotFound, Unavailable
 from squinney.game import rules
 from squinney.game.documents import CHARACTERS, ITEMS, LOCATIONS
+from squinney.game.entries import all_entries
 from squinney.game.loading.blueprint import Blueprint
 from squinney.game.loading.insert_rooms import insert_rooms
 from squinney.game.repair import find_problems
@@ -102,7 +103,7 @@ def _carried(world: World, chance: random.Random, actor_id: str) -> str:
 
 
 def _container(world: World, chance: random.Random, actor_id: str) -> str:
-    near = [*rules.walk(world.inventory(actor_id)), *world.look(actor_id)["inventory"]]
+    near = [*all_entries(world.inventory(actor_id)), *world.look(actor_id)["inventory"]]
     return str(_pick_one(chance, [entry for entry in near if entry["kind"] == "container"])["id"])
 
 
@@ -210,7 +211,7 @@ def check(db: Db) -> dict[str, str]:
 
 
 def _misplaced(items: dict[str, Document], people: list[Document], rooms: dict[str, Document]) -> str:
-    listed = Counter(entry["id"] for person in people for entry in rules.walk(person["inventory"]))
+    listed = Counter(entry["id"] for person in people for entry in all_entries(person["inventory"]))
     listed.update(entry["id"] for room in rooms.values() for entry in room["inventory"])
     wrong = [item_id for item_id, times in listed.items() if times > 1 or item_id not in items]
     carried = {entry["id"]: person["_id"] for person in people for entry in person["inventory"]}

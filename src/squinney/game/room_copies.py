@@ -14,6 +14,7 @@ from pymongo import UpdateMany
 
 from squinney.game import queries, rules
 from squinney.game.documents import CHARACTERS, LOCATIONS, MAX_LISTED, Location
+from squinney.game.entries import entry_of
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.follow import Change, Follower, FollowerThread
@@ -34,7 +35,7 @@ def with_full_lists(db: Db, room: Location) -> Location:
     here = queries.PEOPLE.find(db, limit=MAX_LISTED, projection={"name": 1, "kind": 1}, location_id=location_id)
     people = [rules.person_of(person) for person in here]
     things = queries.THINGS.find(db, limit=MAX_LISTED, kind="location", holder_id=location_id)
-    return {**room, "players": people, "inventory": [rules.entry_of(thing) for thing in things]}
+    return {**room, "players": people, "inventory": [entry_of(thing) for thing in things]}
 
 
 def store_full_lists(db: Db, room: Location) -> Location:

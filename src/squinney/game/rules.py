@@ -1,17 +1,16 @@
-"""The rules of the world, and how its lists change. Nothing here uses the database."""
+"""The rules of the world: pure functions. How the lists of things change: `entries.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from squinney.game.documents import (
     MAX_CARRIED,
     MAX_INTRINSIC,
     WEIGHT_PER_STRENGTH,
     Character,
-    Entry,
     Item,
     Location,
     Person,
@@ -19,31 +18,10 @@ from squinney.game.documents import (
 from squinney.game.errors import InUse, NoSpace, OutOfReach, TooHeavy
 from squinney.patterns import per_minute
 
-ENTRY_FIELDS = ("bonus", "price", "stack", "region", "hands", "count")
 DIRECTIONS = {"n": "north", "e": "east", "s": "south", "w": "west", "u": "up", "d": "down"}
 
 
 # ---- things ----
-
-
-def weight_of(item: Mapping[str, Any]) -> int:
-    """Return the weight of all pieces of a stack, with their contents."""
-    return int(item["weight"] * item["qty"] + item.get("load", 0))
-
-
-def size_of(item: Mapping[str, Any]) -> int:
-    """Return the number of things: the item itself and everything inside it."""
-    return int(1 + item.get("things", 0))
-
-
-def entry_of(item: Mapping[str, Any], contents: Sequence[Entry] | None = None) -> Entry:
-    """Return the entry by which a holder lists a thing. A character's containers also list their `contents`."""
-    entry = {"id": item["_id"], "name": item["name"], "kind": item["kind"], "qty": item["qty"]}
-    entry["weight"] = weight_of(item)
-    entry.update({name: item[name] for name in ENTRY_FIELDS if item.get(name) is not None})
-    if contents is not None:
-        entry["inventory"] = list(contents)
-    return cast(Entry, entry)
 
 
 def described(item: Mapping[str, Any]) -> str:
@@ -57,30 +35,6 @@ def stack_of(item: Mapping[str, Any]) -> str:
     """Return a string that is equal for things that can share a stack: things that are alike in every field."""
     parts = [item[name] for name in ("kind", "name", "bonus", "weight", "price")]
     return "|".join(str(part) for part in [*parts, item.get("heals", 0), item.get("mana", 0), item.get("description")])
-
-
-# ---- lists ----
-
-
-def walk(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield every entry, also those inside containers."""
-    for entry in entries:
-        yield entry
-        yield from walk(entry.get("inventory", ()))
-
-
-def entry_with(entries: Iterable[Entry], item_id: str) -> Entry | None:
-    """Find the entry of a thing, also inside containers."""
-    return next((entry for entry in walk(entries) if entry["id"] == item_id), None)
-
-
-def without(entries: Iterable[Entry], item_id: str) -> list[Entry]:
-    """Return the entries without the given thing, which may be inside a container."""
-    kept = [entry for entry in entries if entry["id"] != item_id]
-    for entry in kept:
-        if "inventory" in entry:
-            entry["inventory"] = without(entry["inventory"], item_id)
-    return kept
 
 
 # ---- characters ----

@@ -8,6 +8,7 @@ from squinney.game.actions.draft import Draft
 from squinney.game.actions.hands import take_from_hands
 from squinney.game.actions.item_transfer import ItemTransfer
 from squinney.game.documents import MAX_QTY, Event, Item
+from squinney.game.entries import entry_with
 from squinney.game.errors import NotMadeForThat, OutOfReach
 from squinney.transactions import Stale
 
@@ -59,7 +60,7 @@ def stack(draft: Draft, character: str, item: str, onto: str) -> Event:
     thing, other = draft.records.item(item), draft.records.item(onto)
     actor, transfer = take_from_hands(draft, character, item, None)
     rules.require_carried(actor, other)
-    entry = rules.entry_with(actor["inventory"], onto)
+    entry = entry_with(actor["inventory"], onto)
     if entry is None:
         raise Stale("the stack moved while it was read")
     _require_stackable(thing, other)

@@ -24,6 +24,7 @@ from squinney.game.documents import (
     Event,
     Item,
 )
+from squinney.game.entries import all_entries
 from squinney.game.records import DocumentCache, Records, Upgraded
 from squinney.mongo.schema import Document
 from squinney.patterns.ids import new_id
@@ -158,7 +159,7 @@ class Draft:
     def _character_step(self, character: Any) -> Step:
         before = self._before[CHARACTERS, character["_id"]]
         character["load"] = sum(entry["weight"] for entry in character["inventory"])
-        character["things"] = sum(1 for _ in rules.walk(character["inventory"]))
+        character["things"] = sum(1 for _ in all_entries(character["inventory"]))
         rules.require_can_carry(before, character)
         update = _changed(before, character, CHARACTER_FIELDS)
         own = self._operators.get(character["_id"], {})

@@ -8,8 +8,8 @@ from squinney.errors import Invalid
 from squinney.game import rules
 from squinney.game.actions.draft import Draft
 from squinney.game.documents import MAX_CONTAINER_DEPTH, MAX_IN_CONTAINER, MAX_QTY, Character, Entry, Holder, Item
+from squinney.game.entries import container_levels, entries_without, entry_of, entry_with, size_of
 from squinney.game.errors import IntoItself, NoSpace, NotMadeForThat, TooHeavy
-from squinney.game.records import container_levels
 from squinney.patterns.ids import new_id
 from squinney.transactions import CHECKS_FIELD, Stale
 
@@ -35,7 +35,7 @@ class ItemTransfer:
 
     @property
     def _entry(self) -> Entry:
-        return rules.entry_of({**self._item, "qty": self._qty}, self._contents)
+        return entry_of({**self._item, "qty": self._qty}, self._contents)
 
     # ---- from a holder ----
 
@@ -62,9 +62,9 @@ class ItemTransfer:
 
     def _unlist(self, character: Character) -> None:
         if self._is_whole_stack:
-            character["inventory"] = rules.without(character["inventory"], self._item["_id"])
+            character["inventory"] = entries_without(character["inventory"], self._item["_id"])
             return
-        entry = rules.entry_with(character["inventory"], self._item["_id"])
+        entry = entry_with(character["inventory"], self._item["_id"])
         if entry is not None:
             entry["qty"] -= self._qty
             entry["weight"] -= self._qty * self._item["weight"]
@@ -84,7 +84,7 @@ class ItemTransfer:
     def to_room(self, location_id: str) -> None:
         """Put the thing on the floor of a room."""
         self._item["holder"] = {"kind": "location", "id": location_id}
-        self._draft.room(location_id).list_entry(rules.entry_of(self._item))
+        self._draft.room(location_id).list_entry(entry_of(self._item))
 
     def to_character(self, character: Character, *, may_merge: bool = True) -> None:
         """Put the thing into a character's hands, onto a stack of the same things if the character carries one."""
@@ -129,7 +129,7 @@ class ItemTransfer:
         self._update_containers(chain, outermost, 1)
         self._item["holder"] = {"kind": "item", "id": container["_id"]}
         if (carrier := self._carrier(outermost)) is not None:
-            listed = rules.entry_with(carrier["inventory"], container["_id"])
+            listed = entry_with(carrier["inventory"], container["_id"])
             if listed is None:
                 raise Stale("the container moved while it was read")
             listed["inventory"] = [*listed.get("inventory", []), self._entry]
@@ -144,7 +144,7 @@ class ItemTransfer:
         """
         carrier = self._carrier(outermost)
         weight = sign * self._entry["weight"]
-        things = sign * rules.size_of(self._item) if self._is_whole_stack or sign > 0 else 0
+        things = sign * size_of(self._item) if self._is_whole_stack or sign > 0 else 0
         for depth, stored in enumerate(chain):
             container = self._draft.item(stored)
             container["load"] = container.get("load", 0) + weight
@@ -157,7 +157,7 @@ class ItemTransfer:
                     f"{container['name']} holds {container.get('capacity', 0)}, and would hold {container['load']}",
                     limit=container.get("capacity", 0),
                 )
-            if carrier is not None and (entry := rules.entry_with(carrier["inventory"], container["_id"])):
+            if carrier is not None and (entry := entry_with(carrier["inventory"], container["_id"])):
                 entry["weight"] += weight
                 entry["count"] = entry.get("count", 0) + direct
             if carrier is None and depth == len(chain) - 1:

@@ -8,6 +8,7 @@ from squinney.game import rules
 from squinney.game.actions.draft import Draft
 from squinney.game.actions.hands import in_hands
 from squinney.game.documents import Character, Event, Item
+from squinney.game.entries import entries_without, entry_with
 from squinney.game.errors import InUse, NotMadeForThat, OutOfReach
 from squinney.transactions import Stale
 
@@ -61,12 +62,12 @@ def use(draft: Draft, character: str, item: str) -> Event:
 def _use_up(draft: Draft, actor: Character, thing: Item) -> None:
     """Remove one piece of a carried thing from the world."""
     if thing["qty"] == 1:
-        actor["inventory"] = rules.without(actor["inventory"], thing["_id"])
+        actor["inventory"] = entries_without(actor["inventory"], thing["_id"])
         # guard: a potion can be drunk only once
         draft.delete_item(thing)
         return
     draft.item(thing)["qty"] -= 1
-    entry = rules.entry_with(actor["inventory"], thing["_id"])
+    entry = entry_with(actor["inventory"], thing["_id"])
     if entry is None:
         raise Stale("the potion moved while it was read")
     entry["qty"] -= 1

@@ -22,6 +22,7 @@ from squinney.game.documents import (
     NAMES,
     Entry,
 )
+from squinney.game.entries import entry_of, size_of, weight_of
 from squinney.game.errors import NameTaken, NoSpace, NotMadeForThat, TooHeavy
 from squinney.game.loading.blueprint import HOLDERS, Blueprint, Report, Unread, holder_of
 from squinney.game.names import name_keys, reserved_keys
@@ -138,7 +139,7 @@ class _RoomBuilder:
         if room_id == self._blueprint.start:
             room["is_start"] = True
         items: list[Document] = []
-        entries = [rules.entry_of(thing) for thing in self._build_things("location", room_id, items)]
+        entries = [entry_of(thing) for thing in self._build_things("location", room_id, items)]
         people = [person for person_id in self._people[room_id] if (person := self._person(person_id, items))]
         room["players"] = [rules.person_of(person) for person in people][:MAX_LISTED]
         room["inventory"] = entries[:MAX_LISTED]
@@ -177,9 +178,9 @@ class _RoomBuilder:
 
     def _entry(self, thing: Document, items: list[Document]) -> Entry:
         if thing["kind"] != "container":
-            return rules.entry_of(thing)
+            return entry_of(thing)
         contents = [item for item in items if item["holder"] == {"kind": "item", "id": thing["_id"]}]
-        return rules.entry_of(thing, [self._entry(content, items) for content in contents])
+        return entry_of(thing, [self._entry(content, items) for content in contents])
 
     def _build_things(
         self, kind: str, holder_id: str, items: list[Document], *, depth: int = 0, carrier: Document | None = None
@@ -215,7 +216,7 @@ class _RoomBuilder:
         ):
             raise NoSpace(f"bags go into bags {MAX_CONTAINER_DEPTH} deep, and no deeper", limit=MAX_CONTAINER_DEPTH)
         direct = self._build_things("container", thing_id, contents, depth=depth + 1)
-        thing["load"] = sum(rules.weight_of(content) for content in direct)
+        thing["load"] = sum(weight_of(content) for content in direct)
         thing["count"], thing["things"] = len(direct), len(contents)
         if thing["load"] > thing["capacity"]:
             raise TooHeavy(f"{thing['name']} holds {thing['capacity']}, not {thing['load']}", limit=thing["capacity"])
@@ -228,8 +229,8 @@ class _RoomBuilder:
 
 
 def _add_load(carrier: Document, thing: Document) -> None:
-    after = {**carrier, "load": carrier["load"] + rules.weight_of(thing)}
-    after["things"] = carrier["things"] + rules.size_of(thing)
+    after = {**carrier, "load": carrier["load"] + weight_of(thing)}
+    after["things"] = carrier["things"] + size_of(thing)
     rules.require_can_carry(carrier, after)
     carrier.update(load=after["load"], things=after["things"])
 

@@ -1,7 +1,6 @@
 """The records that decide: characters, things and rooms, read from the database or from this process's cache."""
 
 from squinney.game.records.cache import CACHE_SIZE, CachedRecords, DocumentCache
-from squinney.game.records.entries import by_holder, container_levels, nested_entries
 from squinney.game.records.records import Records, Upgraded
 
 __all__ = [
@@ -10,7 +9,4 @@ __all__ = [
     "DocumentCache",
     "Records",
     "Upgraded",
-    "by_holder",
-    "container_levels",
-    "nested_entries",
 ]

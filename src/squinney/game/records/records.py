@@ -17,9 +17,9 @@ from squinney.game.documents import (
     Item,
     Location,
 )
+from squinney.game.entries import by_holder, nested_entries
 from squinney.game.errors import OutOfReach, UnknownCharacter, UnknownLocation, UnknownThing
 from squinney.game.kinds import CHARACTER_TYPES, ITEM_TYPES
-from squinney.game.records.entries import by_holder, nested_entries
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.polymorphic import Types

@@ -15,6 +15,7 @@ from typing import Any
 
 from squinney.game import queries, rules
 from squinney.game.documents import CHARACTERS, ITEMS, LOCATIONS, MAX_CONTAINER_DEPTH, MAX_LISTED, NAMES
+from squinney.game.entries import all_entries, entry_of, size_of, weight_of
 from squinney.game.names import name_key, name_keys
 from squinney.game.records import Records
 from squinney.game.repair.quick_check import HOLDERS, READ_FIELDS, compared_fields, quick_check
@@ -107,13 +108,13 @@ def _checked_unchanged(db: Db, collection: str, document_id: Any, check: CheckOn
 def _check_character(db: Db, character: Document) -> Iterator[Finding]:
     held = list(db[ITEMS].find(queries.held_by("character", [character["_id"]])))
     records = Records(db)
-    by_id = {thing["_id"]: rules.entry_of(thing, records.contents_of(thing)) for thing in held}  # type: ignore[arg-type]
+    by_id = {thing["_id"]: entry_of(thing, records.contents_of(thing)) for thing in held}  # type: ignore[arg-type]
     order = [entry["id"] for entry in character["inventory"] if entry["id"] in by_id]
     entries: Any = [by_id[item_id] for item_id in [*order, *sorted(by_id.keys() - set(order))]]
     correct = {
         "inventory": entries,
         "load": sum(entry["weight"] for entry in entries),
-        "things": len(list(rules.walk(entries))),
+        "things": len(list(all_entries(entries))),
     }
     if compared_fields(entries) != compared_fields(character["inventory"]) or any(
         character[name] != correct[name] for name in ("load", "things")
@@ -140,7 +141,7 @@ def _finding(document: Document, code: str) -> Finding:
 def _check_room(db: Db, room: Document) -> Iterator[Finding]:
     people = list(queries.PEOPLE.find(db, location_id=room["_id"]))
     things = list(queries.THINGS.find(db, kind="location", holder_id=room["_id"]))
-    entries = {thing["_id"]: rules.entry_of(thing) for thing in things}
+    entries = {thing["_id"]: entry_of(thing) for thing in things}
     ids = [person["id"] for person in room["players"]]
     wrong = (
         (room["player_count"], room["thing_count"]) != (len(people), len(things))
@@ -175,9 +176,9 @@ def _check_thing(db: Db, item: Document) -> Iterator[Finding]:
         return
     contents = list(db[ITEMS].find(queries.held_by("item", [item["_id"]])))
     correct = {
-        "load": sum(rules.weight_of(content) for content in contents),
+        "load": sum(weight_of(content) for content in contents),
         "count": len(contents),
-        "things": sum(rules.size_of(content) for content in contents),
+        "things": sum(size_of(content) for content in contents),
     }
     if any(item.get(name, 0) != value for name, value in correct.items()):
         yield {**_finding(item, "wrong-container"), "correct": correct}

@@ -11,8 +11,8 @@ from typing import Any
 
 from squinney.game import queries, rules
 from squinney.game.documents import CHARACTERS, ITEMS, LOCATIONS, MAX_CONTAINER_DEPTH, NAMES, HolderKind
+from squinney.game.entries import all_entries, by_holder, entry_of, nested_entries, size_of, weight_of
 from squinney.game.names import name_keys
-from squinney.game.records import by_holder, nested_entries
 from squinney.mongo.problems import MALFORMED
 from squinney.mongo.schema import Db, Document
 
@@ -60,13 +60,12 @@ def _characters(db: Db, batch: Sequence[Document]) -> IsCorrect:
     def is_correct(character: Document) -> bool:
         own = held[character["_id"]]
         entries = [
-            rules.entry_of(thing, nested_entries(thing["_id"], contents) if _is_container(thing) else None)
-            for thing in own
+            entry_of(thing, nested_entries(thing["_id"], contents) if _is_container(thing) else None) for thing in own
         ]
         return (
             compared_fields(character["inventory"]) == compared_fields(entries)
             and character["load"] == sum(entry["weight"] for entry in entries)
-            and character["things"] == len(list(rules.walk(entries)))
+            and character["things"] == len(list(all_entries(entries)))
             and rules.in_use(character) <= {thing["_id"] for thing in own}
             and character["location"]["id"] in rooms
             and character["_id"] in {names.get(key) for key in name_keys(character["name"])}
@@ -85,7 +84,7 @@ def _rooms(db: Db, batch: Sequence[Document]) -> IsCorrect:
     def is_correct(room: Document) -> bool:
         here, own = people[room["_id"]], {thing["_id"]: thing for thing in things[room["_id"]]}
         listed = [person["id"] for person in room["players"]]
-        entries = [rules.entry_of(own[thing["id"]]) for thing in room["inventory"]]
+        entries = [entry_of(own[thing["id"]]) for thing in room["inventory"]]
         return (
             (room["player_count"], room["thing_count"]) == (len(here), len(own))
             and len(set(listed)) == len(listed)
@@ -115,9 +114,9 @@ def _things(db: Db, batch: Sequence[Document]) -> IsCorrect:
             or (
                 # guard: containers inside each other are not taken for correct
                 _is_not_in_itself(item["holder"], containers)
-                and item["load"] == sum(rules.weight_of(thing) for thing in own)
+                and item["load"] == sum(weight_of(thing) for thing in own)
                 # guard: a container's counts are checked
-                and (item["count"], item["things"]) == (len(own), sum(rules.size_of(thing) for thing in own))
+                and (item["count"], item["things"]) == (len(own), sum(size_of(thing) for thing in own))
             )
         )
 

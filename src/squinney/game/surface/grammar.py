@@ -11,6 +11,7 @@ from typing import Any
 
 from squinney.errors import Invalid
 from squinney.game import Character, Entry, OutOfReach, World, rules
+from squinney.game.entries import all_entries
 from squinney.game.surface import words
 
 LETTERS = {name: letter for letter, name in rules.DIRECTIONS.items()}
@@ -118,7 +119,7 @@ def sell(world: World, me: Character, rest: str) -> list[Call]:
 
 def within_reach(me: Character) -> list[Any]:
     """Return what the character carries, also in containers, and what lies in the room."""
-    return [*rules.walk(me["inventory"]), *me["location"]["inventory"]]
+    return [*all_entries(me["inventory"]), *me["location"]["inventory"]]
 
 
 def shopkeeper(me: Character) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from squinney.game import Character, Entry, Location, World, rules
+from squinney.game.entries import entry_with
 from squinney.game.surface import grammar, words
 
 View = Callable[[World, Character, str], str]
@@ -80,7 +81,7 @@ VIEWS: dict[str, View] = {
 
 
 def _carried(me: Character, item_id: str) -> Any:
-    return rules.entry_with(me["inventory"], item_id) or {"name": "something"}
+    return entry_with(me["inventory"], item_id) or {"name": "something"}
 
 
 def _joined(names: list[str], more: int) -> str:

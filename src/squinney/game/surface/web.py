@@ -19,6 +19,7 @@ from starlette.routing import WebSocketRoute
 
 from squinney.errors import Invalid, NotFound, SquinneyError
 from squinney.game import Entry, Location, World, rules
+from squinney.game.entries import all_entries
 from squinney.game.surface import maps
 from squinney.game.surface.actions import ACTIONS, TABLE, act
 from squinney.game.surface.grammar import Call
@@ -154,7 +155,7 @@ def _screen(
     room = me["location"]
     people = [player for player in room["players"] if player["id"] != character_id]
     keepers = [person for person in people if person["kind"] == "shopkeeper"]
-    shown = [*rules.walk(me["inventory"]), *room["inventory"]]
+    shown = [*all_entries(me["inventory"]), *room["inventory"]]
     opened = [entry for entry in room["inventory"] if entry.get("count")][:MAX_OPENED]
     return render(
         request,

@@ -57,6 +57,7 @@ from squinney.service.middleware.page_views import PageViewMiddleware, view_repo
 from squinney.service.middleware.rates import RefusalMiddleware
 from squinney.service.middleware.security import SecurityMiddleware
 from squinney.service.middleware.visitors import VisitorMiddleware
+from squinney.service.observing import metrics_route
 from squinney.service.observing.logs import request_id
 from squinney.service.observing.metrics import Metrics
 from squinney.service.processes import Processes
@@ -175,6 +176,7 @@ def _with_api(systems: Assembled, options: SiteOptions, visitors: Visitors) -> F
         app.state.scopes.update({first_segment(path): system.name for path in paths_of(module.router)})
         app.state.scopes.update(getattr(module, "SCOPES", {}))
     app.include_router(health.router)
+    app.include_router(metrics_route.router)
     app.openapi = openapi.OpenApiDocument(app)  # type: ignore[method-assign]
     app.add_api_route(
         "/api/openapi.json", openapi.show_document, include_in_schema=False, dependencies=[reject_unknown_queries]

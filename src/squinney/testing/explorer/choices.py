@@ -40,12 +40,6 @@ def parse_schedule(text: str, letters: str) -> Steps:
     return tuple(steps)
 
 
-def is_serial(steps: Sequence[str]) -> bool:
-    """Return whether the operations ran one after the other, and none of them died, lost a reply or was held."""
-    runs = [step for step, _ in groupby(steps)]
-    return len(set(runs)) == len(runs) and all(step.isalpha() for step in runs)
-
-
 class Chooser:
     """Follows the given steps, then continues the current operation, with random switches at the given step numbers."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations, permutations
+from itertools import chain, combinations, groupby, permutations
 from typing import Any, Literal
 
 from squinney.testing.explorer.states import State
@@ -78,6 +78,12 @@ class SerialOrders:
         """Yield each possible order and its run, for the error message."""
         for order in _orders(results):
             yield "".join(order) or "nothing", self.run(order)
+
+
+def is_serial(steps: Sequence[str]) -> bool:
+    """Return whether the operations ran one after the other, and none of them died, lost a reply or was held."""
+    runs = [step for step, _ in groupby(steps)]
+    return len(set(runs)) == len(runs) and all(step.isalpha() for step in runs)
 
 
 def _orders(results: Mapping[str, Result]) -> Iterator[Sequence[str]]:

@@ -12,7 +12,7 @@ from pymongo.read_concern import ReadConcern
 from squinney.testing.calls import call, one_line
 from squinney.testing.emptying import collection_names
 from squinney.testing.explorer.actor import Actor, Arrival, Outcome
-from squinney.testing.explorer.choices import Chooser, format_schedule, is_serial, parse_schedule
+from squinney.testing.explorer.choices import Chooser, format_schedule, parse_schedule
 from squinney.testing.explorer.judge import MAX_SHOWN, Demands, Judge, is_lost
 from squinney.testing.explorer.lock_yields import yielding_locks
 from squinney.testing.explorer.operations import LETTERS, Act, Operation
@@ -21,6 +21,7 @@ from squinney.testing.explorer.progress import Progress
 from squinney.testing.explorer.recording import Recorder, Recording, shown
 from squinney.testing.explorer.results import Explored, NotControlled, Refuted
 from squinney.testing.explorer.schedule import Played, Schedule
+from squinney.testing.explorer.serial import is_serial
 from squinney.transactions import KEYS
 
 __tracebackhide__ = True  # pytest shows the line of the test and the message; `--full-trace` shows every frame

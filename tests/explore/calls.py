@@ -22,7 +22,7 @@ from squinney.testing.emptying import collection_names, empty
 from squinney.testing.explorer.operations import Act
 from squinney.testing.explorer.prepared import PreparedDatabase
 from squinney.testing.explorer.written_collections import WrittenCollections
-from squinney.testing.writes import Operation
+from squinney.testing.writes import PublicOperation
 from tests.explore.scene import Scene
 from tests.plugins.write_rules import of_the_product
 
@@ -37,7 +37,7 @@ def codes() -> dict[CodeType, set[str]]:
     return found
 
 
-def _function(operation: Operation) -> Any:
+def _function(operation: PublicOperation) -> Any:
     """Import the function of an operation, which is known from its source."""
     *path, name = operation.function.name.split(".")
     owner = reduce(getattr, path, importlib.import_module(operation.function.module.name))

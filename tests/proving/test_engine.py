@@ -9,20 +9,20 @@ import pytest
 from squinney.errors import NotFound
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
-from squinney.service.proving.engine import Engine, Limits
+from squinney.service.proving.engine import Engine, ProofLimits
 from squinney.service.proving.progress import PROGRESS, Progress
 from squinney.service.proving.scratch import drop_leftovers, scratch_name
 from squinney.service.proving.subjects import TRANSFERS, subject_named
 
 CALM, KILLS, RACES = TRANSFERS.stages
-LIMITS = Limits(seconds=4, workers=2, kill_every=0.4, pause_seconds=0.05)
+LIMITS = ProofLimits(seconds=4, workers=2, kill_every=0.4, pause_seconds=0.05)
 
 
 def scratch_databases(db: Db) -> list[str]:
     return [name for name in db.client.list_database_names() if name.startswith(("prove_by-hand", "prove_guarded"))]
 
 
-def prove(db: Db, mongod: Embedded, *stages: object, limits: Limits = LIMITS) -> Progress:
+def prove(db: Db, mongod: Embedded, *stages: object, limits: ProofLimits = LIMITS) -> Progress:
     """Run stages that share the time evenly; check that nothing is left, and that the progress can be sent."""
     before, seen = scratch_databases(db), []
     equal = [replace(stage, share=1 / len(stages)) for stage in stages]  # type: ignore[type-var]

@@ -347,7 +347,7 @@ def _span(start: datetime | None, end: datetime | None) -> dict[str, Any]:
 
 
 def _wallet_for(db: Db, clock: Clock, serve_seconds: float, campaign: Document) -> Wallet:
-    def take(old: budgets.Lease | None) -> budgets.Lease | None:
+    def take(old: budgets.BudgetLease | None) -> budgets.BudgetLease | None:
         price = rules.price_of(campaign["pricing"])
         lease = budgets.take_lease(db, campaign["_id"], price, old, now=clock(), serve_seconds=serve_seconds)
         if lease is None:

@@ -9,9 +9,9 @@ from typing import Any
 from pymongo import UpdateOne
 
 from squinney.game import queries
+from squinney.game.character_names import shape_key
 from squinney.game.documents import CHARACTERS, ITEMS, NAMES
 from squinney.game.kinds import CHARACTER_TYPES, ITEM_TYPES
-from squinney.game.names import shape_key
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.batches import Batches, Progress
 from squinney.patterns.migrations import Migration

@@ -8,6 +8,7 @@ from typing import Any, cast
 from squinney import checks
 from squinney.errors import Invalid
 from squinney.game import queries, rules
+from squinney.game.character_names import name_keys
 from squinney.game.documents import (
     HANDS,
     LOCATIONS,
@@ -20,7 +21,6 @@ from squinney.game.documents import (
     Location,
 )
 from squinney.game.errors import UnknownCharacter, UnknownLocation
-from squinney.game.names import name_keys
 from squinney.game.records import CachedRecords, DocumentCache, Records
 from squinney.game.room_copies import refresh_copy, with_full_lists
 from squinney.mongo.deadlines import operation

@@ -15,7 +15,7 @@ from squinney.social import queries
 from squinney.social.documents import PUBLIC
 from squinney.social.erasing import disconnect_some, erase_some
 from squinney.social.news import delivery
-from squinney.social.news.delivery import Chunk
+from squinney.social.news.delivery import ReaderChunk
 
 # Most posts have few readers: delivered together, they wait for the journal once instead of once per post.
 TAKEN_AT_ONCE = 250
@@ -71,7 +71,7 @@ class TaskHandler:
             counts += self._deliver_batch(some)
         return counts
 
-    def _deliver_batch(self, chunks: Sequence[Chunk]) -> Counter[str]:
+    def _deliver_batch(self, chunks: Sequence[ReaderChunk]) -> Counter[str]:
         tasks = [chunk.task for chunk in chunks]
         try:
             self._insert(chunks)
@@ -80,7 +80,7 @@ class TaskHandler:
         done = self._queue.done_all(tasks)
         return +Counter({"done": done, "late": len(tasks) - done})
 
-    def _insert(self, chunks: Sequence[Chunk]) -> None:
+    def _insert(self, chunks: Sequence[ReaderChunk]) -> None:
         """Insert the entries, and save the position of each task only afterwards."""
         delivery.insert_entries(self._db, chunks)
         for chunk in chunks:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from squinney.game import NameTaken, World, find_problems, repair
+from squinney.game.character_names import name_key, shape_key
 from squinney.game.migration import ShapesOfNames
-from squinney.game.names import name_key, shape_key
 from squinney.mongo.schema import Db
 
 

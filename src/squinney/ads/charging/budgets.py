@@ -38,7 +38,7 @@ RETURN_SECONDS = 2
 
 
 @dataclass
-class Lease:
+class BudgetLease:
     """A part of a budget that this process holds. `free` is the amount not yet promised to a serve."""
 
     id: str
@@ -50,15 +50,15 @@ class Lease:
 class Wallet:
     """The money of one campaign in this process: its current lease, and when to try for another one."""
 
-    def __init__(self, take_lease: Callable[[Lease | None], Lease | None]) -> None:
+    def __init__(self, take_lease: Callable[[BudgetLease | None], BudgetLease | None]) -> None:
         self._take_lease = take_lease
         self._lock = threading.Lock()
-        self._lease: Lease | None = None
+        self._lease: BudgetLease | None = None
         self._pause = RETRY_SECONDS
         self.empty_until = 0.0
         self.refusals = 0
 
-    def reserve(self, price: int, now: datetime, *, may_lease: bool = True) -> Lease | None:
+    def reserve(self, price: int, now: datetime, *, may_lease: bool = True) -> BudgetLease | None:
         """Subtract the price from the lease and return the lease; None without money. Take a new lease if needed."""
         with self._lock:
             lease = self._lease
@@ -70,7 +70,7 @@ class Wallet:
                 lease.free -= price
             return lease
 
-    def _renew(self, old: Lease | None, price: int) -> Lease | None:
+    def _renew(self, old: BudgetLease | None, price: int) -> BudgetLease | None:
         pause = self._pause
         try:
             self._lease = lease = self._take_lease(old)
@@ -84,7 +84,7 @@ class Wallet:
         self._pause = min(self._pause * 2, MAX_RETRY_SECONDS)
         return None
 
-    def release(self, lease: Lease, price: int) -> None:
+    def release(self, lease: BudgetLease, price: int) -> None:
         """Undo `reserve` when no serve was made."""
         with self._lock:
             lease.free += price
@@ -102,7 +102,7 @@ class Wallet:
                 return True
             return time.monotonic() >= self.empty_until
 
-    def remove_lease(self) -> Lease | None:
+    def remove_lease(self) -> BudgetLease | None:
         """Remove the lease from the wallet and return it."""
         with self._lock:
             lease, self._lease = self._lease, None
@@ -110,8 +110,8 @@ class Wallet:
 
 
 def take_lease(
-    db: Db, campaign_id: str, price: int, old: Lease | None, *, now: datetime, serve_seconds: float
-) -> Lease | None:
+    db: Db, campaign_id: str, price: int, old: BudgetLease | None, *, now: datetime, serve_seconds: float
+) -> BudgetLease | None:
     """Return the free money of the old lease to the budget, and take a new lease if the budget has money.
 
     Atomic: one transaction.
@@ -121,7 +121,7 @@ def take_lease(
     day = rules.day_of(now)
     ends = min(now + timedelta(seconds=LEASE_SECONDS), day + timedelta(days=1))
 
-    def work(session: ClientSession) -> Lease | None:
+    def work(session: ClientSession) -> BudgetLease | None:
         returned = _take_free(db, old, session) if old else None
         budget = queries.BUDGET.find_one(db, campaign_id=campaign_id, session=session)
         if budget is None:
@@ -139,7 +139,7 @@ def take_lease(
         db["ads.budgets"].update_one({"_id": campaign_id}, {"$set": changes}, session=session)
         if not amount:
             return None
-        lease = Lease(new_id(), day, ends, amount)
+        lease = BudgetLease(new_id(), day, ends, amount)
         db["ads.leases"].insert_one(_stored(lease, campaign_id, serve_seconds), session=session)
         return lease
 
@@ -155,13 +155,13 @@ def end_if_spent(db: Db, campaign_id: str, price: int, *, planned: int) -> None:
         db["ads.campaigns"].update_one(queries.NOT_ENDED(campaign_id=campaign_id), change)
 
 
-def _stored(lease: Lease, campaign_id: str, serve_seconds: float) -> Document:
+def _stored(lease: BudgetLease, campaign_id: str, serve_seconds: float) -> Document:
     # guard: money of unseen serves returns after minutes
     until = lease.until + timedelta(seconds=min(serve_seconds, PROMISED_SECONDS) + MARGIN_SECONDS)
     return {"_id": lease.id, "campaign_id": campaign_id, "day": lease.day, "amount": lease.free, "until": until}
 
 
-def _take_free(db: Db, lease: Lease, session: ClientSession) -> Document | None:
+def _take_free(db: Db, lease: BudgetLease, session: ClientSession) -> Document | None:
     """Subtract from a stored lease the money that no serve was promised; None if nothing is left."""
     stored = queries.LEASE.find_one(db, lease_id=lease.id, session=session)
     amount = min(lease.free, stored["amount"]) if stored else 0  # clicks may have used more than was promised
@@ -195,7 +195,7 @@ def _available(budget: Document, committed: int, day_committed: int, now: dateti
     return max(0, left)
 
 
-def return_free(db: Db, campaign_id: str, lease: Lease) -> None:
+def return_free(db: Db, campaign_id: str, lease: BudgetLease) -> None:
     """Return the free money of a lease to its budget when a process ends.
 
     Atomic: one transaction.

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from squinney.ads import rules
-from squinney.ads.charging.budgets import Lease
+from squinney.ads.charging.budgets import BudgetLease
 from squinney.ads.charging.counters import Row
 from squinney.ads.choosing import profiles
 from squinney.ads.choosing.zones import Ad, CachedCampaign, Zone
@@ -109,7 +109,7 @@ class Choice:
             score=score,
         )
 
-    def _reserve(self, campaign: CachedCampaign, amount: int) -> Lease | None:
+    def _reserve(self, campaign: CachedCampaign, amount: int) -> BudgetLease | None:
         """Reserve money for a serve. Few campaigns without money are tried: each takes a transaction."""
         before = campaign.wallet.refusals
         # guard: a choice tries few campaigns without money

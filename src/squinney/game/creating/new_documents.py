@@ -10,6 +10,7 @@ from typing import Any
 from squinney import checks
 from squinney.errors import Invalid
 from squinney.game import rules
+from squinney.game.character_names import checked_name
 from squinney.game.documents import (
     INTRINSICS,
     MAX_EXITS,
@@ -22,7 +23,6 @@ from squinney.game.documents import (
     Location,
 )
 from squinney.game.kinds import CHARACTER_TYPES, DEFAULT_INTRINSIC, DEFAULT_VITALS, ITEM_TYPES, SHOP_PERCENT
-from squinney.game.names import checked_name
 from squinney.patterns.ids import new_id
 from squinney.patterns.polymorphic import newest_version
 

@@ -12,9 +12,9 @@ from squinney.errors import Conflict, LimitReached, SquinneyError
 from squinney.game import queries, rules
 from squinney.game.actions.draft import Draft
 from squinney.game.actions.item_transfer import ItemTransfer
+from squinney.game.character_names import reserved_keys
 from squinney.game.documents import CHARACTERS, NAMES, Item
 from squinney.game.errors import NameTaken
-from squinney.game.names import reserved_keys
 from squinney.game.records import Records
 from squinney.mongo.schema import Db
 from squinney.transactions import Plan, Stale, Step

@@ -11,6 +11,7 @@ from typing import cast
 
 from squinney.errors import SquinneyError
 from squinney.game import queries, rules
+from squinney.game.character_names import name_keys, reserved_keys
 from squinney.game.creating.new_documents import character_document, item_document, location_document
 from squinney.game.documents import (
     CHARACTERS,
@@ -25,7 +26,6 @@ from squinney.game.documents import (
 from squinney.game.entries import entry_of, size_of, weight_of
 from squinney.game.errors import NameTaken, NoSpace, NotMadeForThat, TooHeavy
 from squinney.game.loading.blueprint import HOLDERS, Blueprint, Report, Unread, holder_of
-from squinney.game.names import name_keys, reserved_keys
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import AlreadyExists, Step, Transactions
 

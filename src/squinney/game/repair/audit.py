@@ -14,9 +14,9 @@ from itertools import islice
 from typing import Any
 
 from squinney.game import queries, rules
+from squinney.game.character_names import name_key, name_keys
 from squinney.game.documents import CHARACTERS, ITEMS, LOCATIONS, MAX_CONTAINER_DEPTH, MAX_LISTED, NAMES
 from squinney.game.entries import all_entries, entry_of, size_of, weight_of
-from squinney.game.names import name_key, name_keys
 from squinney.game.records import Records
 from squinney.game.repair.quick_check import HOLDERS, READ_FIELDS, compared_fields, quick_check
 from squinney.mongo.deadlines import operation

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from squinney.game import queries, rules
+from squinney.game.character_names import name_keys
 from squinney.game.documents import CHARACTERS, ITEMS, LOCATIONS, MAX_CONTAINER_DEPTH, NAMES, HolderKind
 from squinney.game.entries import all_entries, by_holder, entry_of, nested_entries, size_of, weight_of
-from squinney.game.names import name_keys
 from squinney.mongo.problems import MALFORMED
 from squinney.mongo.schema import Db, Document
 

@@ -26,7 +26,7 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Part:
+class BackedUpCollection:
     """One collection of a backup, and the SHA-256 of its file: gzip of the documents in BSON, one after another.
 
     Some collections are in a database of their own; `suffix` is what follows the main database's name in its name.
@@ -57,7 +57,7 @@ class Backup:
     version: str
     server: str
     moment: datetime
-    parts: Sequence[Part]
+    parts: Sequence[BackedUpCollection]
 
     @property
     def documents(self) -> int:
@@ -89,7 +89,7 @@ def read_backup(folder: Path) -> Backup:
         stored = json_util.loads(path.read_text(), json_options=_EXACT)
         if stored.pop("format") != FORMAT:
             raise Invalid(f"{folder} was written by a newer version of Squinney", field="folder")
-        return Backup(**{**stored, "parts": [Part(**part) for part in stored["parts"]]})
+        return Backup(**{**stored, "parts": [BackedUpCollection(**part) for part in stored["parts"]]})
     except (ValueError, TypeError, KeyError) as error:
         raise Invalid(f"{path} is damaged ({type(error).__name__})", field="folder") from error
 
@@ -105,7 +105,7 @@ def require_whole(folder: Path, backup: Backup) -> None:
         raise Invalid(f"{folder} is damaged: {', '.join(damaged)}", field="folder")
 
 
-def documents_of(folder: Path, part: Part) -> Iterator[RawBSONDocument]:
+def documents_of(folder: Path, part: BackedUpCollection) -> Iterator[RawBSONDocument]:
     """Yield the documents of a collection, not decoded.
 
     Raises: `Invalid` if the file is damaged.

@@ -14,7 +14,7 @@ from squinney.mongo.deadlines import operation
 from squinney.mongo.ownership import RECORDS, RESTORING
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
-from squinney.service.backup.contents import RAW, Backup, Part, documents_of, read_backup, require_whole
+from squinney.service.backup.contents import RAW, BackedUpCollection, Backup, documents_of, read_backup, require_whole
 from squinney.service.backup.taking import Report
 
 _BATCH = 1_000
@@ -54,7 +54,7 @@ def restore(db: Db, folder: Path, *, report: Report = lambda *_: None) -> Backup
     return backup
 
 
-def _require_empty(targets: list[tuple[Db, Part]]) -> None:
+def _require_empty(targets: list[tuple[Db, BackedUpCollection]]) -> None:
     # guard: a restore overwrites nothing
     filled = [part.name for db, part in targets if part.name != RECORDS and db[part.name].find_one({}, {"_id": 1})]
     if filled:
@@ -62,7 +62,7 @@ def _require_empty(targets: list[tuple[Db, Part]]) -> None:
         raise Conflict(f"a backup is restored into an empty database: {targets[0][0].name} has documents in {names}")
 
 
-def _begin(db: Db, targets: list[tuple[Db, Part]]) -> None:
+def _begin(db: Db, targets: list[tuple[Db, BackedUpCollection]]) -> None:
     """Record which collections are about to be made or filled, before the first."""
     existing = {target.name: {*target.list_collection_names()} for target, _ in targets}
     collections = [
@@ -85,20 +85,20 @@ def _remove_unfinished(db: Db) -> None:
     db[RECORDS].delete_one({"_id": RESTORING})
 
 
-def _make(db: Db, part: Part) -> None:
+def _make(db: Db, part: BackedUpCollection) -> None:
     if not db.list_collection_names(filter={"name": part.name}):
         db.create_collection(part.name, check_exists=False, **part.options)
     if indexes := list(_indexes(part)):
         db.command("createIndexes", part.name, indexes=indexes)
 
 
-def _indexes(part: Part) -> Iterator[dict[str, Any]]:
+def _indexes(part: BackedUpCollection) -> Iterator[dict[str, Any]]:
     for index in part.indexes:
         if index["name"] not in _MADE_BY_THE_SERVER and not index.get("clustered"):
             yield {name: value for name, value in index.items() if name not in ("v", "ns")}
 
 
-def _insert(db: Db, part: Part, documents: Sequence[RawBSONDocument]) -> None:
+def _insert(db: Db, part: BackedUpCollection, documents: Sequence[RawBSONDocument]) -> None:
     collection = db[part.name].with_options(codec_options=RAW)
     if part.name == RECORDS:  # an existing collection has a record already
         for document in documents:

@@ -23,7 +23,7 @@ from squinney.mongo.ownership import RECORDS, read_ownership
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import SNAPSHOT_TOO_OLD, SnapshotTooOld
 from squinney.mongo.schema import Db
-from squinney.service.backup.contents import Backup, Part, flush
+from squinney.service.backup.contents import BackedUpCollection, Backup, flush
 
 PARTIAL = ".partial"
 SNAPSHOT_UNAVAILABLE = 246  # a collection was dropped or changed since the moment
@@ -45,7 +45,7 @@ class _Writing:
     total: int
     report: Report
     done: int = 0
-    parts: list[Part] = field(default_factory=list)
+    parts: list[BackedUpCollection] = field(default_factory=list)
 
     def add(self, db: Db, suffix: str, info: Mapping[str, Any]) -> None:
         """Write the documents of a collection."""
@@ -58,7 +58,7 @@ class _Writing:
         batches: Any = db[name].find_raw_batches({}, batch_size=10_000, session=session)
         with (self.folder / file).open("wb") as stored:
             counted = self._written(name, batches, stored)
-        self.parts.append(Part(suffix, name, file, options, indexes, *counted, of_the_moment=not capped))
+        self.parts.append(BackedUpCollection(suffix, name, file, options, indexes, *counted, of_the_moment=not capped))
 
     def _written(self, name: str, batches: Iterable[bytes], stored: BinaryIO) -> tuple[int, int, str]:
         """Write batches of documents; return the number of documents, the bytes, and the SHA-256 of the file."""

@@ -19,7 +19,7 @@ from squinney.errors import Invalid, TooManyRequests, Unavailable
 from squinney.http.access.visitor import Visitor
 from squinney.mongo.schema import Db
 from squinney.patterns.bounded import Bounded
-from squinney.service.behind.recording import CommandRecorder, Recording, Sent, explain, recording
+from squinney.service.behind.recording import CommandRecorder, RequestRecording, Sent, explain, recording
 from squinney.service.behind.shown import PageText, ShownDocument, shown_documents
 
 NOT_PAGES = ("/api/", "/static/", "/behind", "/prove/events", "/healthz", "/readyz", "/metrics")
@@ -125,7 +125,7 @@ class Behind:
             await asyncio.wait_for(self._turn.acquire(), MAX_WAIT_SECONDS)
         except TimeoutError:
             raise TooManyRequests("others are looking behind pages; try again in a few seconds") from None
-        answer, recorded = _Answer(), Recording()
+        answer, recorded = _Answer(), RequestRecording()
         before = recording.set(recorded)
         try:
             async with asyncio.timeout(MAX_SECONDS):

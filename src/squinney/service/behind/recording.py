@@ -51,14 +51,14 @@ class Sent:
 
 
 @dataclass
-class Recording:
+class RequestRecording:
     """The commands of one request."""
 
     sent: list[Sent] = field(default_factory=list)
     waiting: dict[int, list[Sent]] = field(default_factory=dict)
 
 
-recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
+recording: ContextVar[RequestRecording | None] = ContextVar("recording", default=None)
 
 
 class CommandRecorder(CommandListener):

@@ -14,7 +14,7 @@ from squinney import assembly
 from squinney.cli.connecting import connected, settings_of
 from squinney.cli.parameters import Json
 from squinney.cli.printing import console, print_json
-from squinney.service.proving.engine import Engine, Limits
+from squinney.service.proving.engine import Engine, ProofLimits
 from squinney.service.proving.progress import Progress
 from squinney.service.proving.subjects import Stage, system_subject
 
@@ -36,7 +36,7 @@ def prove(
     The run uses its own database, which is dropped at the end. Exits with 1 if a promise is broken.
     """
     subject = system_subject(system, settings_of(context).system_names)
-    limits = Limits(seconds=seconds, operations=operations, workers=workers, kill_every=kill_every)
+    limits = ProofLimits(seconds=seconds, operations=operations, workers=workers, kill_every=kill_every)
     with connected(context) as connection, Live(console=console, auto_refresh=False, transient=True) as live:
 
         def show(progress: Progress) -> None:

@@ -32,7 +32,7 @@ Observe = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
-class Limits:
+class ProofLimits:
     """How long a proof takes and how much it does. A `pause_seconds` of 0 runs at full speed and reports no runs."""
 
     seconds: float = 60
@@ -49,7 +49,7 @@ class Stopped(Exception):
 class Engine:
     """Runs one proof. `kill` and `stop` may be called from other threads."""
 
-    def __init__(self, client: MongoClient[Document], uri: str, subject: Subject, limits: Limits) -> None:
+    def __init__(self, client: MongoClient[Document], uri: str, subject: Subject, limits: ProofLimits) -> None:
         self._limits = limits
         self._subject = subject
         self._wanted: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -137,7 +137,9 @@ class _LaneRun:
 
     workers: LaneWorkers
 
-    def __init__(self, client: MongoClient[Document], uri: str, subject: Subject, lane: Lane, limits: Limits) -> None:
+    def __init__(
+        self, client: MongoClient[Document], uri: str, subject: Subject, lane: Lane, limits: ProofLimits
+    ) -> None:
         self._lane = lane
         self._uri = uri
         self._packages = subject.packages

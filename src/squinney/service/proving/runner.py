@@ -16,7 +16,7 @@ from pathlib import Path
 
 from squinney.mongo.connect import client_for
 from squinney.service.proving import lanes
-from squinney.service.proving.engine import Engine, Limits, Stopped
+from squinney.service.proving.engine import Engine, ProofLimits, Stopped
 from squinney.service.proving.progress import PROGRESS, Progress
 from squinney.service.proving.scratch import drop_leftovers
 from squinney.service.proving.subjects import Subject, subject_named
@@ -49,7 +49,7 @@ def main() -> None:
 
 def _run(subject: Subject, uri: str, seconds: float) -> None:
     kill_every = min(KILL_EVERY_SECONDS, seconds / MIN_KILLS)
-    limits = Limits(seconds=seconds, workers=lanes.WORKERS, kill_every=kill_every, pause_seconds=PAUSE_SECONDS)
+    limits = ProofLimits(seconds=seconds, workers=lanes.WORKERS, kill_every=kill_every, pause_seconds=PAUSE_SECONDS)
     with client_for(uri) as client, suppress(Stopped):
         drop_leftovers(client)
         engine = Engine(client, uri, subject, limits)

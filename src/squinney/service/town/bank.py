@@ -61,7 +61,7 @@ ADS = [
 
 
 @dataclass(frozen=True)
-class Move:
+class PastTransfer:
     """A transfer of the year."""
 
     at: datetime
@@ -139,37 +139,37 @@ def _entry(
     return entry if other is None else {**entry, "other_id": account_of(other)}
 
 
-def _paid(sale: Sale) -> Iterator[Move]:
+def _paid(sale: Sale) -> Iterator[PastTransfer]:
     if sale.kind != "unpaid" and not sale.by_card:
-        yield Move(sale.at, sale.user, "shop", sale.total, sale.memo, sale.path, transfer_of(sale.id))
+        yield PastTransfer(sale.at, sale.user, "shop", sale.total, sale.memo, sale.path, transfer_of(sale.id))
         if sale.kind == "refunded":
             refund = transfer_of(sale.id, "refund")
-            yield Move(sale.ended, "shop", sale.user, sale.total, f"refund of {sale.memo}", sale.path, refund)
+            yield PastTransfer(sale.ended, "shop", sale.user, sale.total, f"refund of {sale.memo}", sale.path, refund)
 
 
-def _moves(town: Town) -> Iterator[Move]:
+def _moves(town: Town) -> Iterator[PastTransfer]:
     rng = random.Random("moves")
     for user, (employer, wage, rent) in WAGES.items():
         for days in range(345, 5, -30):
             at = town.ago(days) - timedelta(minutes=len(user) + days % 7)
             month = f"{at:%B}"
-            yield Move(at, employer, user, wage, f"wage, {month}")
-            yield Move(at + timedelta(days=2), user, "office", rent, f"rent, {month}")
+            yield PastTransfer(at, employer, user, wage, f"wage, {month}")
+            yield PastTransfer(at + timedelta(days=2), user, "office", rent, f"rent, {month}")
         for days in range(340, 0, -11):
             shop, memo, low, high = rng.choice(TREATS)
             at = town.ago(days - rng.random() * 4) if days > 5 else town.ago(days)
-            yield Move(at, user, shop, rng.randrange(low, high + 1, 10), memo)
+            yield PastTransfer(at, user, shop, rng.randrange(low, high + 1, 10), memo)
     for sale in sales(town.now):
         yield from _paid(sale)
     for advertiser, days, amount, campaign in ADS:
         about = f"/ads/campaigns/{quote(campaign)}"
-        yield Move(town.ago(days), advertiser, "magazine", amount, f"ads of {campaign}", about)
+        yield PastTransfer(town.ago(days), advertiser, "magazine", amount, f"ads of {campaign}", about)
     for days in range(330, 0, -30):
         at = town.ago(days)
         for payer, memo, amount in (("office", "lighthouse and library", 900_000), ("office", "school", 800_000)):
-            yield Move(at, payer, "library" if "library" in memo else "school", amount, memo)
-        yield Move(at, "inn", "bakery", 186_000, "bread and fish, monthly")
-        yield Move(at, "ferry", "chandlery", 254_000, "ropes and oil")
-        yield Move(at, "school", "inn", 210_000, "lunch for two classes")
-        yield Move(at, "ferry", "office", 390_000, "berth and harbour dues")
-        yield Move(at, "library", "shop", 64_000, "records for the reading room")
+            yield PastTransfer(at, payer, "library" if "library" in memo else "school", amount, memo)
+        yield PastTransfer(at, "inn", "bakery", 186_000, "bread and fish, monthly")
+        yield PastTransfer(at, "ferry", "chandlery", 254_000, "ropes and oil")
+        yield PastTransfer(at, "school", "inn", 210_000, "lunch for two classes")
+        yield PastTransfer(at, "ferry", "office", 390_000, "berth and harbour dues")
+        yield PastTransfer(at, "library", "shop", 64_000, "records for the reading room")

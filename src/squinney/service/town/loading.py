@@ -11,7 +11,7 @@ from squinney.clock import utcnow
 from squinney.errors import Conflict
 from squinney.mongo.schema import Db
 from squinney.service.town import adverts, bank, magazine, orders, people, visits
-from squinney.service.town.parts import MARKS, Part, Town
+from squinney.service.town.parts import MARKS, Town, TownPart
 from squinney.service.town.reset import finish_reset, is_resetting
 from squinney.system import Assembled
 from squinney.transactions import Tries
@@ -19,12 +19,12 @@ from squinney.transactions import Tries
 SECONDS = 120.0
 YEAR = "town"
 PARTS = (
-    Part("town: shop", "commerce", "the shop, its records and orders", orders.load),
-    Part("town: bank", "ledger", "the bank", bank.load),
-    Part("town: people", "social", "the people and their posts", people.load),
-    Part("town: magazine", "content", "the magazine and its pictures", magazine.load),
-    Part("town: visits", "analytics", "a year of visits", visits.load),
-    Part("town: ads", "ads", "the advertisers", adverts.load),
+    TownPart("town: shop", "commerce", "the shop, its records and orders", orders.load),
+    TownPart("town: bank", "ledger", "the bank", bank.load),
+    TownPart("town: people", "social", "the people and their posts", people.load),
+    TownPart("town: magazine", "content", "the magazine and its pictures", magazine.load),
+    TownPart("town: visits", "analytics", "a year of visits", visits.load),
+    TownPart("town: ads", "ads", "the advertisers", adverts.load),
 )
 Progress = Callable[[str, int, int], None]
 
@@ -59,7 +59,7 @@ def load_town(
     progress("", len(wanted) + 1, len(wanted) + 1)
 
 
-def _is_missing(db: Db, part: Part) -> bool:
+def _is_missing(db: Db, part: TownPart) -> bool:
     # A database of an older version has the small demo of the system instead.
     return db[MARKS].find_one({"_id": {"$in": [part.name, part.system]}}) is None
 
@@ -72,7 +72,7 @@ def _end_of_year(db: Db, now: datetime | None) -> datetime:
     return cast(datetime, mark["now"])
 
 
-def _load(town: Town, part: Part) -> None:
+def _load(town: Town, part: TownPart) -> None:
     tries = Tries(SECONDS, what="the demo data")
     while _is_missing(town.db, part):
         try:

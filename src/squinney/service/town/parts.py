@@ -35,7 +35,7 @@ class Town:
 
 
 @dataclass(frozen=True)
-class Part:
+class TownPart:
     """A part of the demo data: `load(town)` can be called again after a crash, and continues."""
 
     name: str

@@ -24,7 +24,7 @@ MIN_SHARE = 0.1  # of a batch, for each of many posts; a hundred large posts at 
 
 
 @dataclass(frozen=True)
-class Chunk:
+class ReaderChunk:
     """The next readers of a post: `delivered` counts all readers so far, and `rest` is the task for the others."""
 
     task: Task
@@ -34,7 +34,7 @@ class Chunk:
     rest: Document | None = None
 
 
-def next_chunks(db: Db, tasks: Sequence[Task]) -> list[Chunk]:
+def next_chunks(db: Db, tasks: Sequence[Task]) -> list[ReaderChunk]:
     """Return the next chunk of each task's post.
 
     The readers of posts to all followers, or to all circles, are read together for all authors with short lists.
@@ -43,12 +43,12 @@ def next_chunks(db: Db, tasks: Sequence[Task]) -> list[Chunk]:
     begun = [(task, posts[task["body"]["post"]]) for task in tasks if task["body"]["post"] in posts]
     lists = _short_lists(db, [post for task, post in begun if _is_whole_list(task, post)])
     share = int(max(BATCH / max(len(tasks), 1), BATCH * MIN_SHARE, 1))
-    chunks = [Chunk(task) for task in tasks if task["body"]["post"] not in posts]
+    chunks = [ReaderChunk(task) for task in tasks if task["body"]["post"] not in posts]
     for task, post in begun:
         short = lists.get((_reader_kind(post), post["by"])) if _is_whole_list(task, post) else None
         # guard: a post is not delivered to later followers
         if short is not None and short["latest"] <= post["ts"]:
-            chunks.append(Chunk(task, post, short["readers"], len(short["readers"])))
+            chunks.append(ReaderChunk(task, post, short["readers"], len(short["readers"])))
         else:
             chunks.append(_next_chunk(db, task, post, share))
     return chunks
@@ -90,7 +90,7 @@ def _short_lists(db: Db, posts: Sequence[Document]) -> dict[tuple[str, str], Doc
     return short
 
 
-def _next_chunk(db: Db, task: Task, post: Document, share: int) -> Chunk:
+def _next_chunk(db: Db, task: Task, post: Document, share: int) -> ReaderChunk:
     body = task["body"]
     named = None if post["circles"][0] in (PUBLIC, CIRCLES) else post["circles"]
     query = queries.READERS[_reader_kind(post)]
@@ -98,7 +98,7 @@ def _next_chunk(db: Db, task: Task, post: Document, share: int) -> Chunk:
     readers, position = _next_readers(db, query, body.get("position"), share, **arguments)
     delivered = body.get("delivered", 0) + len(readers)
     rest = None if position is None else {**body, "position": position, "delivered": delivered}
-    return Chunk(task, post, readers, delivered, rest)
+    return ReaderChunk(task, post, readers, delivered, rest)
 
 
 def _next_readers(
@@ -119,9 +119,9 @@ def next_followers(db: Db, author: str, position: Document | None) -> tuple[list
     return _next_readers(db, queries.READERS["followers"], position, BATCH, owner=author, until=FAR)
 
 
-def in_batches(chunks: Sequence[Chunk]) -> Iterator[list[Chunk]]:
+def in_batches(chunks: Sequence[ReaderChunk]) -> Iterator[list[ReaderChunk]]:
     """Yield the chunks in groups of about `BATCH` readers."""
-    some: list[Chunk] = []
+    some: list[ReaderChunk] = []
     readers = 0
     for chunk in chunks:
         some.append(chunk)
@@ -133,7 +133,7 @@ def in_batches(chunks: Sequence[Chunk]) -> Iterator[list[Chunk]]:
         yield some
 
 
-def insert_entries(db: Db, chunks: Sequence[Chunk]) -> None:
+def insert_entries(db: Db, chunks: Sequence[ReaderChunk]) -> None:
     """Insert one news entry per post and reader. Entries that exist are left as they are."""
     by_time = sorted((chunk for chunk in chunks if chunk.readers), key=_time_of_post)
     # In storage order: the server inserts such entries in less than half the time.
@@ -146,7 +146,7 @@ def insert_entries(db: Db, chunks: Sequence[Chunk]) -> None:
     insert_new(db, entries)
 
 
-def _time_of_post(chunk: Chunk) -> tuple[datetime, str]:
+def _time_of_post(chunk: ReaderChunk) -> tuple[datetime, str]:
     return chunk.post["ts"], chunk.post["_id"]
 
 

@@ -14,7 +14,7 @@ from squinney.social import queries
 KEPT = timedelta(hours=1)  # a photo is stored shortly before its post is written
 
 
-class PhotoStore(Protocol):
+class StoredPhotos(Protocol):
     """The interface of the system that stores photos, as this job needs it."""
 
     def list(self, *, cursor: str | None = None) -> Page[Any]:
@@ -24,7 +24,7 @@ class PhotoStore(Protocol):
         """Delete a photo by this author."""
 
 
-def forget_lost_photos(db: Db, store: PhotoStore, *, clock: Clock = utcnow) -> dict[str, int]:
+def forget_lost_photos(db: Db, store: StoredPhotos, *, clock: Clock = utcnow) -> dict[str, int]:
     """Delete photos that are an hour old and that no post by their author shows.
 
     They remain when a process crashes between storing the photo and writing the post, when a post is deleted over HTTP,

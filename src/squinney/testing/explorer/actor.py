@@ -54,7 +54,7 @@ class Died(BaseException):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class OperationOutcome:
     """How an operation ended: with a value, with an error, or by its death."""
 
     value: Any = None
@@ -84,7 +84,7 @@ class Actor(CommandListener):
 
     def _reset(self) -> None:
         self.status: Status = "done"  # set by the scheduler only
-        self.outcome = Outcome()
+        self.outcome = OperationOutcome()
         self.next = ""  # the command it is held before
         self.asleep = False  # held in a `time.sleep`
         self.writes_next = False  # the command it is held before is a write
@@ -152,12 +152,12 @@ class Actor(CommandListener):
         _this_thread.actor = self
         while (work := self._work.get()) is not None:
             try:
-                outcome = Outcome(Context().run(work))
+                outcome = OperationOutcome(Context().run(work))
             except Died:
-                outcome = Outcome(died=True)
+                outcome = OperationOutcome(died=True)
             except BaseException as error:
-                outcome = Outcome(error=error)
-            self.outcome = Outcome(died=True) if self.dead else outcome
+                outcome = OperationOutcome(error=error)
+            self.outcome = OperationOutcome(died=True) if self.dead else outcome
             self.next = ""
             self._arrivals.put((self, "done"))
         self._asynchronous.close()
@@ -175,7 +175,7 @@ class Actor(CommandListener):
         if self._deaths > MAX_DEATHS:
             self._survives = True
             self.strays.append(SURVIVES)
-            self.outcome = Outcome(died=True)
+            self.outcome = OperationOutcome(died=True)
             self._arrivals.put((self, "done"))
             threading.Event().wait()  # for ever: else it would disturb what is played next
         raise Died

@@ -11,7 +11,7 @@ from pymongo.errors import ConnectionFailure
 
 from squinney.mongo.schema import Db
 from squinney.testing.calls import call, failure_of, one_line, problems_left
-from squinney.testing.explorer.actor import Actor, Outcome
+from squinney.testing.explorer.actor import Actor, OperationOutcome
 from squinney.testing.explorer.operations import LETTERS, Act, Operation
 from squinney.testing.explorer.prepared import PreparedDatabase
 from squinney.testing.explorer.schedule import Played
@@ -46,7 +46,7 @@ class Judge:
         operations: Sequence[Operation],
         compared: str,
         database: PreparedDatabase,
-        note: Callable[[str, Outcome], object],
+        note: Callable[[str, OperationOutcome], object],
     ) -> None:
         """`note` is told how each operation ended in the serial orders."""
         self._demands = demands
@@ -143,7 +143,7 @@ class Judge:
         undone = may_be_undone and self._orders.explain_refusal(letter, results)
         return Result("gave up") if undone else results[letter]
 
-    def _result(self, outcome: Outcome) -> Result:
+    def _result(self, outcome: OperationOutcome) -> Result:
         if outcome.died or getattr(outcome.error, "outcome_unknown", False):
             return Result("unknown")
         if isinstance(outcome.error, self._demands.gives_up):

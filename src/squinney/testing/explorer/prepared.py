@@ -15,13 +15,15 @@ from squinney.mongo.schema import Db, Document
 from squinney.testing.async_operations import AsyncCaller
 from squinney.testing.calls import call, run_prepare
 from squinney.testing.emptying import collection_names, read_each
-from squinney.testing.explorer.actor import Outcome
+from squinney.testing.explorer.actor import OperationOutcome
 from squinney.testing.explorer.operations import Act
 from squinney.testing.explorer.states import Changes, CollectionChange, Documents, Masks
 from squinney.testing.explorer.written_collections import WrittenCollections
 
 __tracebackhide__ = True  # pytest shows the line of the test and the message; `--full-trace` shows every frame
-Ran = tuple[Sequence[Outcome], Changes]  # how operations ended that ran one after the other, and what they changed
+Ran = tuple[
+    Sequence[OperationOutcome], Changes
+]  # how operations ended that ran one after the other, and what they changed
 KEPT_SECONDS = 60  # a prepared database becomes stale when its documents expire
 ALONE_SECONDS = 60
 
@@ -109,15 +111,15 @@ class PreparedDatabase:
             self._serial_runs[key] = (outcomes, self.changes())
         return self._serial_runs[key]
 
-    def _outcome(self, act: Act) -> Outcome:
+    def _outcome(self, act: Act) -> OperationOutcome:
         """Run an operation in a thread, so that one that never ends can be abandoned."""
-        outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        outcomes: SimpleQueue[OperationOutcome] = SimpleQueue()
 
         def run() -> None:
             try:
-                outcomes.put(Outcome(call(act, self.db, self.prepared, self._asynchronous)))
+                outcomes.put(OperationOutcome(call(act, self.db, self.prepared, self._asynchronous)))
             except BaseException as error:
-                outcomes.put(Outcome(error=error))
+                outcomes.put(OperationOutcome(error=error))
 
         threading.Thread(target=run, daemon=True).start()
         try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from squinney.errors import SquinneyError
 from squinney.testing.calls import one_line
 from squinney.testing.effects import in_vain
-from squinney.testing.explorer.actor import Actor, Outcome
+from squinney.testing.explorer.actor import Actor, OperationOutcome
 from squinney.testing.explorer.results import Explored
 
 __tracebackhide__ = True  # pytest shows the line of the test and the message; `--full-trace` shows every frame
@@ -58,7 +58,7 @@ class Progress:
         if not outcome.error and not outcome.died:
             self._written |= effects.collections
 
-    def note(self, letter: str, outcome: Outcome) -> None:
+    def note(self, letter: str, outcome: OperationOutcome) -> None:
         """Note how an operation ended, in a schedule or alone."""
         if outcome.error:
             self._failed[letter] = outcome.error

@@ -11,7 +11,7 @@ from pymongo.read_concern import ReadConcern
 
 from squinney.testing.calls import call, one_line
 from squinney.testing.emptying import collection_names
-from squinney.testing.explorer.actor import Actor, Arrival, Outcome
+from squinney.testing.explorer.actor import Actor, Arrival, OperationOutcome
 from squinney.testing.explorer.choices import Chooser, format_schedule, parse_schedule
 from squinney.testing.explorer.judge import MAX_SHOWN, Demands, Judge, is_lost
 from squinney.testing.explorer.lock_yields import yielding_locks
@@ -166,5 +166,5 @@ class Trial:
         return "\n".join([wrong, *ended, "schedule: " + text, *(f"  {line}" for line in played.trace)])
 
 
-def _ended(outcome: Outcome) -> str:
+def _ended(outcome: OperationOutcome) -> str:
     return "died" if outcome.died else one_line(outcome.error) if outcome.error else "done"

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterable
 from types import ModuleType
 
-from squinney.testing.writes.operations import Operation, Operations, operations_of
+from squinney.testing.writes.operations import Operations, PublicOperation, operations_of
 
-__all__ = ["Operation", "Operations", "operations_of", "unswept"]
+__all__ = ["Operations", "PublicOperation", "operations_of", "unswept"]
 
 
 def unswept(package: ModuleType, covered: Iterable[str] = ()) -> list[str]:

@@ -15,7 +15,7 @@ from squinney.testing.writes.sources import Class, Function, Module, Sources
 
 
 @dataclass(frozen=True)
-class Operation:
+class PublicOperation:
     """A public operation. `name` is `Class.method` or `package.function`; `writes` is 0, 1, or 2 for two or more."""
 
     name: str
@@ -29,7 +29,7 @@ class Operations:
     def __init__(self, sources: Sources, packages: list[str]) -> None:
         self._sources = sources
         self._possible = PossibleWrites(sources)
-        self.all: dict[str, Operation] = {}
+        self.all: dict[str, PublicOperation] = {}
         self.duplicates: set[str] = set()
         for package in packages:
             for name, function in self._public(sources.modules[package]):
@@ -42,7 +42,7 @@ class Operations:
     def _add(self, name: str, function: Function) -> None:
         if name in self.all and self.all[name].function is not function:
             self.duplicates.add(name)
-        self.all[name] = Operation(name, function, self._possible.of(function))
+        self.all[name] = PublicOperation(name, function, self._possible.of(function))
 
     def _public(self, package: Module) -> Iterator[tuple[str, Function]]:
         for name in public_names(package):

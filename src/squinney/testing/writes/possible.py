@@ -51,7 +51,7 @@ class PossibleWrites:
             self._waiting[function] = None
 
     def _count(self, function: Function) -> int:
-        return max(0, *Body(self, function).block(function.node.body))
+        return max(0, *FunctionWrites(self, function).block(function.node.body))
 
     def called(self, call: ast.expr, function: Function, *, guess: bool) -> int:
         """Return the most writes that calling this expression may send."""
@@ -73,7 +73,7 @@ class PossibleWrites:
         ]
 
 
-class Body:
+class FunctionWrites:
     """Counts the writes on the paths through one function."""
 
     def __init__(self, writes: PossibleWrites, function: Function) -> None:

@@ -15,7 +15,7 @@ from squinney.errors import SquinneyError
 from squinney.http.access.callers import PageRoute
 from squinney.http.pages import render
 from squinney.pictures.sequence import sequence
-from squinney.service.proving.schedules.player import Played, SchedulePlayer
+from squinney.service.proving.schedules.player import PlayedSchedule, SchedulePlayer
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -55,7 +55,7 @@ def show_schedule(
     return render(request, "proving/schedule.html", known=KNOWN, schedule=schedule, **_shown(played, step))
 
 
-def _shown(played: Played, step: int) -> dict[str, Any]:
+def _shown(played: PlayedSchedule, step: int) -> dict[str, Any]:
     recording = played.recording
     messages = recording.messages
     step = min(step or len(messages), len(messages))

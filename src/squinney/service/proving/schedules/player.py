@@ -24,7 +24,7 @@ MAX_KEPT = 100
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayedSchedule:
     """A schedule that was played: its recording, and a test that plays it again."""
 
     recording: Recording
@@ -39,9 +39,9 @@ class SchedulePlayer:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept = Bounded[str, Played](MAX_KEPT)
+        self._kept = Bounded[str, PlayedSchedule](MAX_KEPT)
 
-    def play(self, schedule: str) -> Played:
+    def play(self, schedule: str) -> PlayedSchedule:
         """Return what happens in this schedule.
 
         Raises: `Invalid` if it is not possible; `TooManyRequests` while another one is played.
@@ -61,7 +61,7 @@ class SchedulePlayer:
         finally:
             self._lock.release()
 
-    def _play(self, schedule: str) -> Played:
+    def _play(self, schedule: str) -> PlayedSchedule:
         from squinney.service.proving.schedules.child import RECORDING, as_pytest  # slow to import: only who looks pays
 
         try:
@@ -78,4 +78,4 @@ class SchedulePlayer:
         if ended.returncode:
             raise Invalid(ended.stderr.decode(errors="replace").strip().rpartition("\n")[2][:300], field="schedule")
         recording = RECORDING.validate_json(ended.stdout)
-        return Played(recording, as_pytest(recording))
+        return PlayedSchedule(recording, as_pytest(recording))

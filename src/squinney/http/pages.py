@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from fastapi import Request
@@ -25,10 +25,7 @@ from squinney.http.rooted import root_of
 from squinney.http.static_files import with_versions
 from squinney.http.statuses import status_of
 from squinney.patterns import money
-from squinney.patterns.paging import Page
 from squinney.system import System
-
-T = TypeVar("T")
 
 FORM = re.compile(r"<form\b[^>]*\bmethod=[\"']?post\b[^>]*>", re.IGNORECASE)
 CODE = re.compile(r"`([^`]+)`")
@@ -102,12 +99,6 @@ def environment_for(
     environment.filters.update(is_future=lambda at: at > utcnow())
     environment.globals.update(systems=menu, site=site)
     return environment
-
-
-def without_damaged(page: Page[T], is_whole: Callable[[T], bool]) -> tuple[Page[T], int]:
-    """Return the page without its damaged items, and the number of items left out, so that one cannot break a list."""
-    kept = [item for item in page.items if is_whole(item)]
-    return Page(kept, page.next), len(page.items) - len(kept)
 
 
 def return_path(request: Request) -> str:

@@ -126,6 +126,12 @@ def filtered_page(
     return Page(items, cursor)
 
 
+def without_damaged(page: Page[T], is_whole: Callable[[T], bool]) -> tuple[Page[T], int]:
+    """Return the page without its damaged items, and the number of items left out, so that one cannot break a list."""
+    kept = [item for item in page.items if is_whole(item)]
+    return Page(kept, page.next), len(page.items) - len(kept)
+
+
 def cursor_after(sort: Sort, item: Mapping[str, Any]) -> str:
     """Return the cursor that continues a list in this order after `item`.
 

@@ -16,7 +16,7 @@ from tests.systems.analytics.test_follow import Writer, rotate, wait_for, writer
 from squinney.analytics import EventLog
 from squinney.analytics.errors import ImportRunning
 from squinney.analytics.events import sources
-from squinney.analytics.log_files.content import Content
+from squinney.analytics.log_files.content import LogContent
 from squinney.clock import utcnow
 from squinney.mongo.schema import Db
 
@@ -239,7 +239,7 @@ def test_a_log_of_which_nothing_was_read_yet(log: EventLog, analytics_db: Db, wr
         writer.write()
     with writer.path.open("rb", buffering=0) as file:
         options = {"title": "access.log", "site": "", "clock": utcnow, "by_hand": False}
-        sources.begin(analytics_db, Content(file), name=None, **options)
+        sources.begin(analytics_db, LogContent(file), name=None, **options)
     rotate(writer)
     writer.write()
     follow_once(log, writer)

@@ -23,7 +23,7 @@ from squinney.analytics import EventLog, Import
 from squinney.analytics.errors import ImportRunning, NotALog, NotUnderstood
 from squinney.analytics.events import imports, sources
 from squinney.analytics.log_files import chunks as reading
-from squinney.analytics.log_files.content import Content
+from squinney.analytics.log_files.content import LogContent
 from squinney.clock import utcnow
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
@@ -184,7 +184,7 @@ def test_logs_with_the_same_beginning_are_distinguished_when_both_grow(
     def find_before_another(db: Db, head: bytes, name: str | None) -> Import | None:
         found = find(db, head, name)
         monkeypatch.undo()
-        sources.begin(db, Content(io.BytesIO(theirs)), name=None, title="", site="", clock=utcnow)
+        sources.begin(db, LogContent(io.BytesIO(theirs)), name=None, title="", site="", clock=utcnow)
         return found
 
     monkeypatch.setattr(sources, "find", find_before_another)

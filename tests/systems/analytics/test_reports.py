@@ -20,7 +20,7 @@ from tests.systems.analytics import brute
 from squinney.analytics import EventLog, Retention, forget
 from squinney.analytics.reports.days import ReportDays
 from squinney.analytics.reports.filters import DIMENSIONS, Filters
-from squinney.analytics.reports.funnels import Funnel, Step
+from squinney.analytics.reports.funnels import Funnel, FunnelStep
 from squinney.analytics.reports.goals import MAX_GOALS, Conversions, Goals, Reached
 from squinney.analytics.reports.ranges import Days, spans_of
 from squinney.analytics.reports.reports import Report, Reports
@@ -321,7 +321,7 @@ def test_a_funnel_is_counted_as_by_brute_force(drawn: list[dict[str, Any]], page
     start = datetime(2026, 5, 17, tzinfo=UTC)
     events = [{**one, "site": SITE, "time": start + timedelta(minutes=one["at"])} for one in drawn]
     events.sort(key=lambda event: event["time"])
-    found = Funnel(steps=[Step(page) for page in pages])
+    found = Funnel(steps=[FunnelStep(page) for page in pages])
     found.add(RequestsOfDay(start, own_hosts_of(SITE)).add(events), Filters.of(robots="in"))
     visits = [visit for visit in brute.visits_of(events, SITE) if visit["views"]]
     depths = [_depth([event["path"] for event in visit["views"]], pages) for visit in visits]

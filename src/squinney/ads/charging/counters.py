@@ -13,7 +13,7 @@ from squinney.mongo.schema import DUPLICATE_KEY, Db, Document
 from squinney.transactions.commits import send_writes
 
 
-class Row(NamedTuple):
+class CounterKey(NamedTuple):
     """The key of a counter."""
 
     campaign_id: str
@@ -23,13 +23,13 @@ class Row(NamedTuple):
     unit: str
 
 
-def add(db: Db, counts: Mapping[Row, Mapping[str, int]], session: ClientSession) -> None:
+def add(db: Db, counts: Mapping[CounterKey, Mapping[str, int]], session: ClientSession) -> None:
     """Add to counters, in one command. Counters that do not exist are created."""
     writes = [update(_filter(row), increments, upsert=True) for row, increments in counts.items()]
     write(db, "ads.counters", "update", writes, session)
 
 
-def _filter(row: Row) -> Document:
+def _filter(row: CounterKey) -> Document:
     """Match the `_id`, and its parts as separate fields, since campaign and day are the shard key."""
     parts = row._asdict()
     return {"_id": parts, **parts}

@@ -23,7 +23,7 @@ from pymongo.errors import DuplicateKeyError
 
 from squinney.ads import queries, rules
 from squinney.ads.charging import counters
-from squinney.ads.charging.counters import Row, update, write
+from squinney.ads.charging.counters import CounterKey, update, write
 from squinney.ads.tokens import Offer, Token
 from squinney.clock import Clock
 from squinney.mongo.schema import Db, Document
@@ -323,7 +323,7 @@ class BatchWrites:
 
     def send(self, db: Db, session: ClientSession) -> None:
         """Send the writes. Budgets come first: they conflict most, and a transaction that loses should fail early."""
-        rows: dict[Row, Counter[str]] = defaultdict(Counter)
+        rows: dict[CounterKey, Counter[str]] = defaultdict(Counter)
         leases: Counter[str] = Counter()
         for group in self.groups.values():
             rows[_row(group)] += group.counts + Counter(value=group.value, spend=group.spent)
@@ -356,9 +356,9 @@ def _charge_leases(db: Db, leases: Mapping[str, int], session: ClientSession) ->
         raise LeaseTooSmall
 
 
-def _row(group: BeaconGroup) -> Row:
+def _row(group: BeaconGroup) -> CounterKey:
     offer = group.offer
-    return Row(offer.campaign_id, group.day, offer.site, offer.zone, offer.unit)
+    return CounterKey(offer.campaign_id, group.day, offer.site, offer.zone, offer.unit)
 
 
 def _has_left(budget: Document, day: datetime, price: int) -> bool:

@@ -12,7 +12,7 @@ from itertools import islice
 from pymongo.errors import DuplicateKeyError
 
 from squinney.ads.charging import counters
-from squinney.ads.charging.counters import Row
+from squinney.ads.charging.counters import CounterKey
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db
 from squinney.transactions import in_transaction
@@ -29,10 +29,10 @@ class CapHits:
     def __init__(self, db: Db) -> None:
         self._db = db
         self._lock = threading.Lock()
-        self._waiting: Counter[Row] = Counter()
+        self._waiting: Counter[CounterKey] = Counter()
         self._write_at = 0.0
 
-    def add(self, rows: Iterable[Row]) -> None:
+    def add(self, rows: Iterable[CounterKey]) -> None:
         """Count one hit for each row."""
         with self._lock:
             self._waiting.update(row for row in rows if row in self._waiting or len(self._waiting) < MAX_KEPT)

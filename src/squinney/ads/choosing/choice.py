@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from squinney.ads import rules
 from squinney.ads.charging.budgets import BudgetLease
-from squinney.ads.charging.counters import Row
+from squinney.ads.charging.counters import CounterKey
 from squinney.ads.choosing import profiles
 from squinney.ads.choosing.zones import Ad, CachedCampaign, Zone
 from squinney.ads.documents import Candidate, Cap, Serve
@@ -36,7 +36,7 @@ class Choice:
         self._refusals = 0
         self._profile_is_full = False
         self.accepts: Accepts | None = None
-        self.cap_hits: list[Row] = []
+        self.cap_hits: list[CounterKey] = []
         self._shown: dict[str, Any] | None = None  # the user's profile, once it was read
 
     def best(self, zone: Zone, count: int, *, rng: random.Random, tokens: Tokens) -> list[Serve]:
@@ -128,7 +128,7 @@ class Choice:
         if campaign["cap"] and rules.is_capped(shown, rules.field_name(campaign["_id"]), campaign["cap"], self._now):
             self._skipped.add(ad.campaign)
         # guard: cap hits are counted
-        self.cap_hits.append(Row(campaign["_id"], rules.day_of(self._now), self._site, self._zone, ad.unit))
+        self.cap_hits.append(CounterKey(campaign["_id"], rules.day_of(self._now), self._site, self._zone, ad.unit))
         return True
 
     def _caps(self, ad: Ad) -> dict[str, Cap]:

@@ -26,7 +26,7 @@ from squinney.analytics.events.documents import EVENTS, FORGETTING, IMPORTS, REJ
 from squinney.analytics.events.lines import Counts, LineReader, Options, Parsed, as_text
 from squinney.analytics.events.sources import JoinedLogs
 from squinney.analytics.log_files.chunks import Chunk, CutShort, chunks
-from squinney.analytics.log_files.content import Content, chained, tail_of
+from squinney.analytics.log_files.content import LogContent, chained, tail_of
 from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
 from squinney.analytics.parsers.w3c import W3C
 from squinney.analytics.policy import RecentPolicy
@@ -93,7 +93,7 @@ def import_stream(
     counts, notes, source, rejected = Counts(), dict[str, None](), None, None
     rest: BinaryIO | None = raw
     while rest is not None:
-        content = Content(rest)
+        content = LogContent(rest)
         if not content.head:
             notes["it is empty"] = None
             break
@@ -150,7 +150,7 @@ def known_source(db: Db, raw: BinaryIO, *, by_beginning: bool = False) -> Import
 
     `by_beginning` compares only the first lines, since finding the end of a compressed log takes long.
     """
-    content = Content(raw)
+    content = LogContent(raw)
     agrees = content.begins_like if by_beginning else content.is_continuation_of
     with operation(60, reads_only=True):
         # guard: a log of which nothing was read yet is not known
@@ -200,7 +200,7 @@ class _Run:
     def __post_init__(self) -> None:
         self._format = self.source["format"] if self._options.format == "auto" else self._options.format
 
-    def store_all(self, content: Content, lines: Iterator[Chunk]) -> None:
+    def store_all(self, content: LogContent, lines: Iterator[Chunk]) -> None:
         """Store every chunk, and set the source's final state."""
         try:
             self._store_chunks(self._importable(content, lines))
@@ -222,7 +222,7 @@ class _Run:
         if not self.counts.lines and self._after_checkpoint:
             self._after_checkpoint(self.source)
 
-    def _importable(self, content: Content, lines: Iterator[Chunk]) -> Iterator[Chunk]:
+    def _importable(self, content: LogContent, lines: Iterator[Chunk]) -> Iterator[Chunk]:
         """Yield the chunks up to an unfinished line, which may grow, or until the log is truncated."""
         try:
             for chunk in lines:

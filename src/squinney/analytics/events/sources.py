@@ -16,7 +16,7 @@ from pymongo.errors import DuplicateKeyError
 from squinney.analytics.errors import ImportRunning
 from squinney.analytics.events.documents import FORGETTING, Import
 from squinney.analytics.log_files.chunks import HEAD_BYTES, MAX_LINE_LENGTH, read_head
-from squinney.analytics.log_files.content import CHAIN_BYTES, DIGEST_BYTES, Content
+from squinney.analytics.log_files.content import CHAIN_BYTES, DIGEST_BYTES, LogContent
 from squinney.clock import Clock, utcnow
 from squinney.mongo.deadlines import operation
 from squinney.mongo.schema import Db, Document
@@ -43,7 +43,7 @@ def find(db: Db, head: bytes, name: str | None) -> list[Import]:
 
 def begin(
     db: Db,
-    content: Content,
+    content: LogContent,
     *,
     name: str | None,
     title: str,
@@ -191,7 +191,7 @@ class JoinedLogs:
 
     def _is_known_from(self, index: int) -> bool:
         self._ahead += read_head(self._stream, index + CHAIN_BYTES - len(self._ahead))
-        content = Content(io.BytesIO(self._ahead[index : index + CHAIN_BYTES]))
+        content = LogContent(io.BytesIO(self._ahead[index : index + CHAIN_BYTES]))
         return any(content.is_continuation_of(source) for source in self._known.get(head_hash(content.head), ()))
 
 

@@ -31,7 +31,7 @@ class Tail(TypedDict):
     hash: str
 
 
-class Content:
+class LogContent:
     """The decompressed content of a file or stream, without the NUL bytes that a truncated log may begin with.
 
     A stream that cannot seek is copied to a temporary file until `read_from` is called, so that it can be compared.

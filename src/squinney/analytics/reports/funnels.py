@@ -17,7 +17,7 @@ MAX_STEP_LENGTH = 200
 
 
 @dataclass
-class Step:
+class FunnelStep:
     """A step, the visits that have come so far, and their visitors: the sum of the daily ones."""
 
     page: str
@@ -31,7 +31,7 @@ class Funnel:
 
     visits: int = 0
     visitors: int = 0
-    steps: list[Step] = field(default_factory=list)
+    steps: list[FunnelStep] = field(default_factory=list)
 
     def add(self, requests: Requests, filters: Filters) -> None:
         """Add the visits of a day that meet the filters."""

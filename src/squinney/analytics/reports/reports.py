@@ -14,7 +14,7 @@ from squinney.analytics.calendar import EARLIEST, LATEST, zone
 from squinney.analytics.reports import queries
 from squinney.analytics.reports.documents import RUNS, SITES
 from squinney.analytics.reports.filters import Filters
-from squinney.analytics.reports.funnels import Funnel, Step, checked_steps
+from squinney.analytics.reports.funnels import Funnel, FunnelStep, checked_steps
 from squinney.analytics.reports.goals import Conversions, Goals, Reached
 from squinney.analytics.reports.hosts import Host, hosts_of
 from squinney.analytics.reports.live import NOW, Now, now_of
@@ -187,7 +187,7 @@ class Reports:
 
         Raises: `Invalid`.
         """
-        funnel = Funnel(steps=[Step(page) for page in checked_steps(steps)])
+        funnel = Funnel(steps=[FunnelStep(page) for page in checked_steps(steps)])
         for _, requests in self._requests(site, self.time_zone(site), days):
             funnel.add(requests, filters)
         return funnel

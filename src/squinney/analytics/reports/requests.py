@@ -19,7 +19,7 @@ import bson
 
 from squinney.analytics.reports.agents import agent_of
 from squinney.analytics.reports.documents import MAX_KEY_LENGTH
-from squinney.analytics.reports.visit_sources import Source, source_of
+from squinney.analytics.reports.visit_sources import VisitSource, source_of
 from squinney.mongo.schema import Document
 
 SILENCE = timedelta(minutes=30)
@@ -186,7 +186,7 @@ class RequestsOfDay:
         number = self._number(path)
         if not visit["views"]:
             source = source_of(_text(event.get("referer")), _text(event.get("query")), self._own_hosts)
-            visit.update({name: self._number(value) for name, value in zip(Source._fields, source, strict=True)})
+            visit.update({name: self._number(value) for name, value in zip(VisitSource._fields, source, strict=True)})
             visit["entry"] = number
         visit["exit"] = number
         visit["views"] += 1

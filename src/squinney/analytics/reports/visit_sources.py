@@ -19,7 +19,7 @@ DIRECT, SEARCH, SOCIAL, AI, EMAIL, CAMPAIGN, SITES = (
 )
 
 
-class Source(NamedTuple):
+class VisitSource(NamedTuple):
     """The source of a visit; empty where the first request names none."""
 
     channel: str = DIRECT
@@ -69,13 +69,13 @@ def own_hosts_of(site: str, more: Collection[str] = ()) -> frozenset[str]:
 
 
 @lru_cache(maxsize=20_000)
-def source_of(referer: str, query: str, own_hosts: frozenset[str]) -> Source:
+def source_of(referer: str, query: str, own_hosts: frozenset[str]) -> VisitSource:
     """Return the source that the first request of a visit names."""
     host = host_of(referer) if referer else ""
     referrer = "" if host in own_hosts else host
     tags = _tags(query)
     campaign, source, medium = (tags.get(f"utm_{name}", "") for name in ("campaign", "source", "medium"))
-    return Source(_channel(referrer, source, medium, bool(tags)), referrer, campaign, source, medium)
+    return VisitSource(_channel(referrer, source, medium, bool(tags)), referrer, campaign, source, medium)
 
 
 def _tags(query: str) -> dict[str, str]:

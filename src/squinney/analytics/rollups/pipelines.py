@@ -23,7 +23,7 @@ IN_PAGES = frozenset({"site", "arrived", "source"})  # what a page of events has
 
 
 @dataclass(frozen=True)
-class Step:
+class RollupStep:
     """One level: the unit of its buckets, and the level from which it is computed (None for the events)."""
 
     level: Level
@@ -31,18 +31,18 @@ class Step:
     made_from: Level | None
 
 
-HOURLY: list[Step] = [
-    Step("hourly", "hour", None),
-    Step("daily", "day", "hourly"),
-    Step("weekly", "week", "daily"),
-    Step("monthly", "month", "daily"),
-    Step("yearly", "year", "monthly"),
+HOURLY: list[RollupStep] = [
+    RollupStep("hourly", "hour", None),
+    RollupStep("daily", "day", "hourly"),
+    RollupStep("weekly", "week", "daily"),
+    RollupStep("monthly", "month", "daily"),
+    RollupStep("yearly", "year", "monthly"),
 ]
-QUARTER_HOURLY: list[Step] = [
-    Step("quarterhourly", "quarter", None),
-    Step("hourly", "hour", "quarterhourly"),
+QUARTER_HOURLY: list[RollupStep] = [
+    RollupStep("quarterhourly", "quarter", None),
+    RollupStep("hourly", "hour", "quarterhourly"),
     # Not from hours: where an offset changes by half an hour, one hour belongs to two days.
-    Step("daily", "day", "quarterhourly"),
+    RollupStep("daily", "day", "quarterhourly"),
     *HOURLY[2:],
 ]
 

@@ -28,7 +28,7 @@ from squinney.analytics.policy import read_policy
 from squinney.analytics.rollups import intervals, pipelines
 from squinney.analytics.rollups.documents import PAGE_BYTES, ROLLUPS, RUNS, Bucket, collection_of
 from squinney.analytics.rollups.intervals import Interval
-from squinney.analytics.rollups.pipelines import HOURLY, QUARTER_HOURLY, Config, Finest, Level, Step
+from squinney.analytics.rollups.pipelines import HOURLY, QUARTER_HOURLY, Config, Finest, Level, RollupStep
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
@@ -223,7 +223,7 @@ class Rollups:
             buckets[step.level] = {floor(at, step.unit, self._tz) for at in parts}
         return buckets
 
-    def intervals_of(self, step: Step, begins: Sequence[datetime]) -> list[Interval]:
+    def intervals_of(self, step: RollupStep, begins: Sequence[datetime]) -> list[Interval]:
         """Return the time intervals of these buckets of a level, sorted."""
         if step.made_from is None:
             return intervals.of_finest(begins, SIZES[step.unit], self._tz)
@@ -245,19 +245,23 @@ class Rollups:
         return {level: begins | stored[level] for level, begins in buckets.items()}
 
     @operation(SECONDS, reads_only=True)
-    def stored(self, step: Step, start: datetime, end: datetime, session: ClientSession | None = None) -> set[datetime]:
+    def stored(
+        self, step: RollupStep, start: datetime, end: datetime, session: ClientSession | None = None
+    ) -> set[datetime]:
         """Return the start times of a level's stored buckets from `start` (included) to `end` (excluded)."""
         stages: list[Document] = [{"$match": pipelines.CHANGED(start=start, end=end)}, {"$group": {"_id": "$_id.d"}}]
         rows = self._db[collection_of(self.name, step.level)].aggregate(stages, session=session, allowDiskUse=True)
         return {row["_id"] for row in rows}
 
-    def _recompute(self, steps: Sequence[Step], buckets: Buckets, run: int, session: ClientSession) -> dict[str, int]:
+    def _recompute(
+        self, steps: Sequence[RollupStep], buckets: Buckets, run: int, session: ClientSession
+    ) -> dict[str, int]:
         for step in steps:
             for chunk in chunks(sorted(buckets[step.level]), BUCKETS_AT_ONCE):
                 self._recompute_level(step, chunk, run, session)
         return {step.level: len(buckets[step.level]) for step in steps}
 
-    def _recompute_level(self, step: Step, begins: Sequence[datetime], run: int, session: ClientSession) -> None:
+    def _recompute_level(self, step: RollupStep, begins: Sequence[datetime], run: int, session: ClientSession) -> None:
         into = collection_of(self.name, step.level)
         if times := self.intervals_of(step, begins):
             if step.made_from is None:
@@ -314,7 +318,7 @@ class Rollups:
         where = pipelines.READ(key=self.config.stored_key(key), start=start, end=end)
         return iter(self._db[collection_of(self.name, level)].find(where).sort("_id", 1))
 
-    def _step(self, level: Level) -> Step:
+    def _step(self, level: Level) -> RollupStep:
         matching = next((step for step in self.steps if step.level == level), None)
         if matching is None:
             raise Invalid(f"level must be one of {', '.join(step.level for step in self.steps)}", field="level")

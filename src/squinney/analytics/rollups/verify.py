@@ -11,7 +11,7 @@ from squinney.analytics.calendar import EARLIEST, LATEST
 from squinney.analytics.rollups import pipelines
 from squinney.analytics.rollups.documents import RUNS, collection_of
 from squinney.analytics.rollups.intervals import Interval, in_any, lookup
-from squinney.analytics.rollups.pipelines import Step
+from squinney.analytics.rollups.pipelines import RollupStep
 from squinney.analytics.rollups.rollups import BUCKETS_AT_ONCE, Rollups, chunks
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Problem
@@ -36,7 +36,7 @@ def verify(db: Db) -> Iterator[Problem]:
                 yield _problem(rollups, step, row)
 
 
-def _problem(rollups: Rollups, step: Step, row: Document) -> Problem:
+def _problem(rollups: Rollups, step: RollupStep, row: Document) -> Problem:
     key, at = row["_id"]["k"], row["_id"]["d"]
     stored, raw = _short(row.get("stored")), _short(row.get("raw"))
     return Problem(
@@ -64,7 +64,7 @@ class _Comparison:
         rows = db[self._config.source].aggregate(slots, allowDiskUse=True)
         self._buckets = rollups.buckets_of(row["_id"] for row in rows)
 
-    def differing(self, step: Step) -> Iterator[Document]:
+    def differing(self, step: RollupStep) -> Iterator[Document]:
         """Yield the rows of a level whose stored values differ."""
         stored = self._rollups.stored(step, EARLIEST - timedelta(days=400), LATEST)
         finest = self._rollups.stored(self._rollups.steps[0], EARLIEST, LATEST) if self._frozen else set()
@@ -72,7 +72,7 @@ class _Comparison:
         for chunk in chunks(sorted(begins), BUCKETS_AT_ONCE):
             yield from self._compared(step, chunk)
 
-    def _compared(self, step: Step, begins: Sequence[datetime]) -> Iterator[Document]:
+    def _compared(self, step: RollupStep, begins: Sequence[datetime]) -> Iterator[Document]:
         times = self._rollups.intervals_of(step, begins)
         since = self._frozen if step.made_from is None else None
         stored = {"_id.d": {"$in": [at for at in begins if since is None or at >= since]}, "value.count": {"$gt": 0}}

@@ -24,7 +24,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
-class Choice:
+class ReportChoice:
     """A visitor's choice of a report, as the addresses of the pages contain it."""
 
     site: str

@@ -17,7 +17,7 @@ from squinney.analytics.reports.ranges import NAMES
 from squinney.analytics.reports.reports import ChartPoint, PanelRows, Report, Reports, Row
 from squinney.analytics.reports.tally import CHARTED, PANELS
 from squinney.analytics.rules import MAX_SITE_LENGTH
-from squinney.analytics.surface.report_choice import Choice, panel_as_csv, parsed_day
+from squinney.analytics.surface.report_choice import ReportChoice, panel_as_csv, parsed_day
 from squinney.analytics.surface.visibility import is_editor, require_visible, visible_sites
 from squinney.http.access.callers import PageRoute
 from squinney.http.charts import Bar, bar_chart, short
@@ -80,7 +80,7 @@ def choice(
     range: Text = "",
     robots: Text = "out",
     chart: Text = CHARTED[0],
-) -> Choice:
+) -> ReportChoice:
     """Return what the visitor has chosen: by default this site, or the first one, and seven days."""
     chosen = site if site is not None else _first_site(request, reports)
     require_visible(request, reports, chosen)
@@ -89,14 +89,14 @@ def choice(
 
 def choice_of(
     request: Request, reports: Reports, chosen: str, range: str, robots: str, chart: str, *, token: str = ""
-) -> Choice:
+) -> ReportChoice:
     """Return what the visitor has chosen of a site."""
     asked = request.query_params
     first, last = parsed_day(asked.get("from"), "from"), parsed_day(asked.get("to"), "to")
     named = "" if first or last else (range or "7d")
     days = reports.days(chosen, named, first, last)
     filters = Filters.of({name: asked[name] for name in DIMENSIONS if asked.get(name)}, robots=robots)
-    return Choice(chosen, named, days, filters, chart if chart in CHARTED else CHARTED[0], token)
+    return ReportChoice(chosen, named, days, filters, chart if chart in CHARTED else CHARTED[0], token)
 
 
 def _first_site(request: Request, reports: Reports) -> str:
@@ -104,7 +104,7 @@ def _first_site(request: Request, reports: Reports) -> str:
     return own if own in sites else next(iter(sites), own or "")
 
 
-Chosen = Annotated[Choice, Depends(choice)]
+Chosen = Annotated[ReportChoice, Depends(choice)]
 
 
 @router.get("", response_class=HTMLResponse)
@@ -113,7 +113,7 @@ def show_report(request: Request, reports: Read, chosen: Chosen) -> Response:
     return report_page(request, reports, chosen, visible_sites(request, reports, reports.sites()))
 
 
-def report_page(request: Request, reports: Reports, chosen: Choice, sites: list[str]) -> Response:
+def report_page(request: Request, reports: Reports, chosen: ReportChoice, sites: list[str]) -> Response:
     """Return the page of the numbers of a site; `sites` are those to choose from."""
     report = reports.read(chosen.site, chosen.days, chosen.filters, limit=ROWS_ON_PAGE)
     last = reports.last_day(chosen.site)
@@ -190,7 +190,7 @@ def show_panel(request: Request, reports: Read, chosen: Chosen, name: str) -> Re
     return panel_page(request, reports, chosen, name)
 
 
-def panel_page(request: Request, reports: Reports, chosen: Choice, name: str) -> Response:
+def panel_page(request: Request, reports: Reports, chosen: ReportChoice, name: str) -> Response:
     """Return the page of one panel."""
     panel = reports.panel(chosen.site, name, chosen.days, chosen.filters, limit=ROWS_ALONE)
     return render(request, "analytics/panel.html", chosen=chosen, panel=_shown(panel))

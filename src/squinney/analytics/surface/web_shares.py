@@ -15,7 +15,7 @@ from starlette.responses import Response
 from squinney.analytics.reports.shares import MAX_NAME_LENGTH, Shares
 from squinney.analytics.reports.sites import ReportSites
 from squinney.analytics.reports.tally import CHARTED
-from squinney.analytics.surface.report_choice import Choice, panel_as_csv
+from squinney.analytics.surface.report_choice import ReportChoice, panel_as_csv
 from squinney.analytics.surface.web_reports import Chosen, Read, Text, choice_of, panel_page, report_page
 from squinney.clock import utcnow
 from squinney.http.access.callers import PageRoute
@@ -40,14 +40,14 @@ def shared_choice(
     range: Text = "",
     robots: Text = "out",
     chart: Text = CHARTED[0],
-) -> Choice:
+) -> ReportChoice:
     """Return what the visitor has chosen of the site of the link, whatever else the address says."""
     # guard: a link shows its own site only
     site = shares.site_of(token)
     return choice_of(request, reports, site, range, robots, chart, token=token)
 
 
-Shared = Annotated[Choice, Depends(shared_choice)]
+Shared = Annotated[ReportChoice, Depends(shared_choice)]
 
 
 @router.get("", response_class=HTMLResponse)
@@ -83,7 +83,7 @@ def show_shares(request: Request, shares: SharesDep, sites: SitesDep, chosen: Ch
     return _page(request, shares, sites, chosen)
 
 
-def _page(request: Request, shares: Shares, sites: ReportSites, chosen: Choice, made: str = "") -> Response:
+def _page(request: Request, shares: Shares, sites: ReportSites, chosen: ReportChoice, made: str = "") -> Response:
     return render(
         request,
         "analytics/shares.html",

@@ -44,10 +44,11 @@ from squinney.http.access.callers import PageRoute
 from squinney.http.access.permissions import needs, signed_in
 from squinney.http.access.visitor import visitor_of
 from squinney.http.dependencies import assembled
-from squinney.http.pages import redirect, render, without_damaged
+from squinney.http.pages import redirect, render
 from squinney.http.site_options import MAX_FORM_BYTES
 from squinney.patterns import paging
 from squinney.patterns.ids import new_id
+from squinney.patterns.paging import without_damaged
 from squinney.roles import may_act_as
 from squinney.system import Assembled
 from squinney.transactions import Key

@@ -21,9 +21,9 @@ from squinney.errors import Invalid, SquinneyError
 from squinney.http.access.callers import PageRoute
 from squinney.http.access.permissions import needs
 from squinney.http.access.visitor import visitor_of
-from squinney.http.pages import render, return_path, without_damaged
+from squinney.http.pages import render, return_path
 from squinney.patterns.ids import new_id
-from squinney.patterns.paging import Page
+from squinney.patterns.paging import Page, without_damaged
 from squinney.transactions import Key
 
 router = APIRouter(prefix="/admin", route_class=PageRoute, dependencies=[needs("editor")])

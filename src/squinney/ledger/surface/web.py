@@ -15,13 +15,13 @@ from squinney.http.access.permissions import is_admin, needs, signed_in
 from squinney.http.access.visitor import visitor_of
 from squinney.http.cursors import sign, unsigned
 from squinney.http.dependencies import service
-from squinney.http.pages import redirect, render, without_damaged
+from squinney.http.pages import redirect, render
 from squinney.ledger import Account, Accounts, Entry, UnknownAccount
 from squinney.ledger.documents import ACCOUNT, ENTRY
 from squinney.mongo.shapes import fits
 from squinney.patterns import money
 from squinney.patterns.ids import new_id
-from squinney.patterns.paging import Page
+from squinney.patterns.paging import Page, without_damaged
 from squinney.transactions import Key, KeyReused
 
 router = APIRouter(prefix="/ledger", route_class=PageRoute)

@@ -33,7 +33,7 @@ Make = Callable[[CommandListener], tuple[ASGIApp, Callable[[], object]]]
 
 
 @dataclass(frozen=True)
-class Action:
+class SentForm:
     """A form that was sent while the view behind the pages was open: its commands, and where it led."""
 
     what: str
@@ -49,7 +49,7 @@ class MadePage:
     status: int
     sent: Sequence[Sent]
     documents: Sequence[ShownDocument]
-    action: Action | None = None
+    action: SentForm | None = None
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Behind:
         self._close: Callable[[], object] = lambda: None
         self._making = threading.Lock()
         self._turn = asyncio.Lock()
-        self._actions = Bounded[str, Action](MAX_ACTIONS)  # by visitor, the last one
+        self._actions = Bounded[str, SentForm](MAX_ACTIONS)  # by visitor, the last one
 
     def allows(self, visitor: Visitor) -> bool:
         """Return whether this visitor may look behind pages."""
@@ -116,7 +116,7 @@ class Behind:
         answer, sent = await self._recorded(_copied(scope), receive)
         if 300 <= answer.status < 400:
             steps = [command for command in sent if command.in_transaction]
-            self._actions[_key(visitor)] = Action(str(scope["path"]), answer.headers.get("location", ""), steps)
+            self._actions[_key(visitor)] = SentForm(str(scope["path"]), answer.headers.get("location", ""), steps)
         return [_without_own_headers(message) for message in answer.messages]
 
     async def _recorded(self, scope: Scope, receive: Receive) -> tuple[_Answer, list[Sent]]:

@@ -13,7 +13,7 @@ from bson.timestamp import Timestamp
 from squinney.mongo.schema import Document
 from squinney.service.links.ad_payments import INCOME
 from squinney.service.links.order_payments import TILL
-from squinney.service.town.orders import Sale, account_of, sales, transfer_of
+from squinney.service.town.orders import TownOrder, account_of, sales, transfer_of
 from squinney.service.town.parts import Town, insert
 from squinney.service.town.people import people
 from squinney.service.town.products import id_from
@@ -139,7 +139,7 @@ def _entry(
     return entry if other is None else {**entry, "other_id": account_of(other)}
 
 
-def _paid(sale: Sale) -> Iterator[PastTransfer]:
+def _paid(sale: TownOrder) -> Iterator[PastTransfer]:
     if sale.kind != "unpaid" and not sale.by_card:
         yield PastTransfer(sale.at, sale.user, "shop", sale.total, sale.memo, sale.path, transfer_of(sale.id))
         if sale.kind == "refunded":

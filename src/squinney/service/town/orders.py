@@ -22,7 +22,7 @@ LEFT = {"lp-blue-tuesday": 12, "lp-burrow-bop": 1, "lp-prairie-fire": 20, "film-
 
 
 @dataclass(frozen=True)
-class Sale:
+class TownOrder:
     """An order of one of the people. `kind` is `placed`, `unpaid` (cancelled before it was paid) or `refunded`."""
 
     id: str
@@ -58,7 +58,7 @@ class Sale:
         return self.at + timedelta(hours=20)
 
 
-def sales(now: datetime) -> list[Sale]:
+def sales(now: datetime) -> list[TownOrder]:
     """Return the year's orders, oldest first. They are the same each time, apart from their dates."""
     rng = random.Random("orders")
     catalogue, customers = products(), list(people())
@@ -72,7 +72,7 @@ def sales(now: datetime) -> list[Sale]:
         chosen = dict.fromkeys(rng.choices(range(len(catalogue)), popularity, k=rng.choice([1, 1, 1, 2, 2, 3])))
         lines = [(catalogue[index], rng.choice([1, 1, 1, 1, 2])) for index in chosen]
         kind = "placed" if ago < 1 else kind
-        sales.append(Sale(id_from("order", number), rng.choice(customers), now - timedelta(days=ago), lines, kind))
+        sales.append(TownOrder(id_from("order", number), rng.choice(customers), now - timedelta(days=ago), lines, kind))
     return sales
 
 
@@ -103,13 +103,13 @@ def load(town: Town) -> None:
     )
 
 
-def _lines(sale: Sale) -> list[Document]:
+def _lines(sale: TownOrder) -> list[Document]:
     return [
         {"sku": product.sku, "title": product.title, "price": product.retail, "qty": qty} for product, qty in sale.lines
     ]
 
 
-def _order(sale: Sale) -> Document:
+def _order(sale: TownOrder) -> Document:
     order: Document = {
         "_id": sale.id,
         "customer": people()[sale.user].id,
@@ -123,7 +123,7 @@ def _order(sale: Sale) -> Document:
     return order if sale.kind == "unpaid" else {**order, "payment_id": f"{sale.id}:1"}
 
 
-def _payment(sale: Sale) -> Document:
+def _payment(sale: TownOrder) -> Document:
     refunded = sale.kind == "refunded"
     payment: Document = {
         "_id": f"{sale.id}:1",
@@ -154,12 +154,12 @@ def transfer_of(order_id: str, what: str = "payment") -> str:
     return id_from("transfer", what, order_id)
 
 
-def _charge(sale: Sale) -> Document:
+def _charge(sale: TownOrder) -> Document:
     state = "refunded" if sale.kind == "refunded" else "captured"
     return {"_id": f"{sale.id}:1", "state": state, "amount": sale.total}
 
 
-def _stock(town: Town, catalogue: list[Product], made: list[Sale]) -> dict[str, list[Document]]:
+def _stock(town: Town, catalogue: list[Product], made: list[TownOrder]) -> dict[str, list[Document]]:
     """Return stock and movements: two deliveries, each sale, and what came back."""
     rng = random.Random("stock")
     sold: Counter[str] = Counter()

@@ -14,8 +14,9 @@ from squinney.content.comments.documents import COMMENTS, PAGES, SUBJECTS
 from squinney.content.documents import Strategy
 from squinney.content.files.documents import CHUNKS, FILES, UPLOADS
 from squinney.content.leftovers import give_up_uploads
-from squinney.content.nodes import queries, rules
+from squinney.content.nodes import queries
 from squinney.content.nodes.documents import NODES, REVISIONS, WITHOUT_COMMENTS, Node
+from squinney.content.nodes.steps import revision_step
 from squinney.content.removals import REMOVALS
 from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
@@ -58,7 +59,7 @@ def _write_revision(db: Db, finding: Document) -> int:
     node = queries.NODE.find_one(db, node_id=finding["_id"], projection=WITHOUT_COMMENTS)
     if node is None or node["metadata"]["nonce"] != finding["nonce"]:
         return 0
-    step = rules.revision_step(cast(Node, node), node["metadata"]["author"], node["metadata"]["updated"])
+    step = revision_step(cast(Node, node), node["metadata"]["author"], node["metadata"]["updated"])
     try:
         db[REVISIONS].insert_one(dict(step.insert or {}))
     except DuplicateKeyError:

@@ -145,29 +145,6 @@ def require_events(db: Db, imported: Imported) -> None:
     )
 
 
-def known_source(db: Db, raw: BinaryIO, *, by_beginning: bool = False) -> Import | None:
-    """Return the source of this log, if it, or its beginning, was imported before.
-
-    `by_beginning` compares only the first lines, since finding the end of a compressed log takes long.
-    """
-    content = LogContent(raw)
-    agrees = content.begins_like if by_beginning else content.is_continuation_of
-    with operation(60, reads_only=True):
-        # guard: a log of which nothing was read yet is not known
-        similar = [source for source in sources.find(db, content.head, None) if source["offset"]]
-    return next((source for source in similar if agrees(source) and not _is_shared(source, similar)), None)
-
-
-def _is_shared(source: Import, similar: list[Import]) -> bool:
-    """Return True if another log begins with all that is known of a source: only lines that both have were read."""
-    chain = source.get("chain")
-    if not chain or source["offset"] > chain["bytes"]:
-        return False
-    others = [other["chain"]["digests"] for other in similar if other["offset"] > source["offset"] and "chain" in other]
-    # guard: a beginning that several logs share is no known log
-    return any(digests.startswith(chain["digests"]) for digests in others)
-
-
 def _refuse_binary(head: bytes) -> None:
     if b"\0" in head and parsers.detect(as_text(line) for line in head.split(b"\n")) is None:
         raise NotALog("the file is not a log: it begins with bytes that are not text", field="path")

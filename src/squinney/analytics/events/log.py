@@ -27,6 +27,7 @@ from squinney.analytics.events.documents import EVENTS, IMPORTS, LIVE, Event, Im
 from squinney.analytics.events.imports import Imported, Progress
 from squinney.analytics.events.lines import Options, as_text
 from squinney.analytics.events.pages import PageBuilder
+from squinney.analytics.events.sources import known_source
 from squinney.analytics.log_files.chunks import MAX_LINE_LENGTH
 from squinney.analytics.log_files.log_follower import LogFollower
 from squinney.analytics.policy import REFRESH_SECONDS, RecentPolicy
@@ -292,7 +293,7 @@ class EventLog:
 
         def find_source(file: BinaryIO, by_beginning: bool = False) -> Import | None:
             file.seek(0)
-            return imports.known_source(self._db, file, by_beginning=by_beginning)
+            return known_source(self._db, file, by_beginning=by_beginning)
 
         def was_followed(other_than: str | None) -> bool:
             with operation(60, reads_only=True):

@@ -11,7 +11,6 @@ from squinney.content.comments.documents import SUBJECTS
 from squinney.content.documents import Strategy
 from squinney.content.errors import UnknownComment, UnknownNode
 from squinney.content.nodes import queries as node_queries
-from squinney.content.nodes import rules
 from squinney.content.nodes.documents import NODES
 from squinney.content.nodes.freezing import thaw_if_expired
 from squinney.errors import Forbidden, SquinneyError
@@ -96,5 +95,5 @@ def discussed_in(node: Any) -> DiscussedNode | None:
 
 
 def _discussed(subject: str, metadata: Any, collection: str) -> DiscussedNode:
-    route = rules.route(metadata) if collection == NODES else {}
+    route = node_queries.route(metadata) if collection == NODES else {}
     return DiscussedNode(subject, route, metadata["discussion"], metadata.get("num_comment_pages", 0), collection)

@@ -26,6 +26,16 @@ from squinney.content.nodes.documents import (
     Node,
 )
 from squinney.content.nodes.freezing import thaw_if_expired
+from squinney.content.nodes.steps import (
+    changed_tags,
+    children_step,
+    create_steps,
+    move_step,
+    published_since,
+    remove_steps,
+    slug_taken,
+    unmoved_steps,
+)
 from squinney.content.nodes.visible import VisibleNodes, too_deep
 from squinney.errors import Conflict, Invalid, LimitReached
 from squinney.mongo.deadlines import operation
@@ -92,7 +102,7 @@ class Nodes(VisibleNodes):
 
         def build() -> Plan:
             above = self.parent_for(parent, viewer)
-            return Plan(rules.create_steps(node, above), result=node).also(also)
+            return Plan(create_steps(node, above), result=node).also(also)
 
         return cast(Node, self._transactions.run("create-node", build).result)
 
@@ -201,7 +211,7 @@ class Nodes(VisibleNodes):
         Raises: `UnknownNode`, `Forbidden`, `Invalid`, `LimitReached`.
         """
         added, removed = rules.checked_tags(add), rules.checked_tags(remove)
-        tags = rules.changed_tags(added, removed)
+        tags = changed_tags(added, removed)
         # guard: the number of tags of a node is limited
         room = {"$expr": {"$lte": [{"$size": tags}, MAX_TAGS]}}
         try:
@@ -224,7 +234,7 @@ class Nodes(VisibleNodes):
         """
         if at is not None:
             return self._set(node, {"$set": {"metadata.published": checks.time(at, "at")}}, viewer, also=also)
-        since = rules.published_since(checks.time(self._clock(), "clock"))
+        since = published_since(checks.time(self._clock(), "clock"))
         return self._set(node, [{"$set": {"metadata.published": since}}], viewer, also=also)
 
     @operation()
@@ -267,12 +277,12 @@ class Nodes(VisibleNodes):
     ) -> Node:
         current = self.editable(node, viewer)
         while True:
-            where = rules.filter_of(current)
+            where = queries.filter_of(current)
             if (changed := self._update({**where, **(guard or {})}, update, also)) is not None:
                 return cast(Node, changed)
             current = self.editable(node, viewer)  # the node may have been moved in the meantime
             # guard: an update is repeated if the node was moved meanwhile
-            if rules.filter_of(current) == where:
+            if queries.filter_of(current) == where:
                 raise Conflict("the node's current state does not permit this update")
 
     def _update(self, where: Document, update: Any, also: Sequence[Step]) -> Document | None:
@@ -335,18 +345,18 @@ class Nodes(VisibleNodes):
         new_slug = slug or current["metadata"]["slug"]
         child = queries.CHILD.find_one(self._db, parent_id=new_parent_id, slug=new_slug, projection={"_id": 1})
         if child and child["_id"] != current["_id"]:
-            raise rules.slug_taken(new_slug)
+            raise slug_taken(new_slug)
         counts: list[Step] = []
         if old_parent_id != new_parent_id:
             self._require_depth(current, len(folders) + 1)
             if old_parent_id is not None:
-                counts.append(rules.children_step(self._current(old_parent_id), -1))
+                counts.append(children_step(self._current(old_parent_id), -1))
             if above is not None:
-                counts.append(rules.children_step(above, 1))
-        unmoved = rules.unmoved_steps(folders, without=[step.id for step in counts])
+                counts.append(children_step(above, 1))
+        unmoved = unmoved_steps(folders, without=[step.id for step in counts])
         changes = {"parent_id": new_parent_id, "slug": new_slug}
         steps = [*counts, *unmoved]
-        return versions.plan(current, changes, by, self._clock(), steps, step_for=rules.move_step)
+        return versions.plan(current, changes, by, self._clock(), steps, step_for=move_step)
 
     def _require_depth(self, node: Node, depth: int) -> None:
         """Require that the tree below the node fits at this depth; reads one level of folders at a time."""
@@ -378,6 +388,6 @@ class Nodes(VisibleNodes):
             parent = self._current(parent_id) if parent_id is not None else None
             if frozen := current["metadata"].get("discussion", {}).get("frozen"):
                 thaw_if_expired(self._db, NODES, current["_id"], frozen)
-            return Plan(rules.remove_steps(current, parent, self._clock())).also(also)
+            return Plan(remove_steps(current, parent, self._clock())).also(also)
 
         self._transactions.run("remove-node", build)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
-from squinney.content.nodes.documents import NODES, REVISIONS
+from squinney.content.nodes.documents import NODES, REVISIONS, Node
 from squinney.mongo.queries import Query, declared
+from squinney.mongo.schema import Document
 
 _SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def filter_of(node: Node) -> Document:
+    """Return the filter that finds the node on one shard."""
+    return {"_id": node["_id"], **route(node["metadata"])}
+
+
+def route(metadata: Mapping[str, Any]) -> Document:
+    """Return the shard-key fields of a node."""
+    return {"metadata.parent_id": metadata["parent_id"], "metadata.slug": metadata["slug"]}
 
 
 NODE = Query(

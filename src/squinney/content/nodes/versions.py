@@ -9,6 +9,7 @@ from typing import Any, cast
 from squinney.content.documents import Author
 from squinney.content.nodes import queries, rules
 from squinney.content.nodes.documents import Node
+from squinney.content.nodes.steps import changed_node, edit_step, revision_step
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.nonces import EditConflict, new_nonce
 from squinney.transactions import Plan, Step
@@ -24,11 +25,11 @@ def plan(
     more: Iterable[Step] = (),
     *,
     session: str | None = None,
-    step_for: Callable[[Node, Node], Step] = rules.edit_step,
+    step_for: Callable[[Node, Node], Step] = edit_step,
 ) -> Plan:
     """Return the plan that saves the changes with a revision and takes `more` steps; the changed node is its result."""
-    after = rules.changed(current, changes, now, new_nonce())
-    revision = rules.revision_step(after, by or current["metadata"]["author"], now, session=session)
+    after = changed_node(current, changes, now, new_nonce())
+    revision = revision_step(after, by or current["metadata"]["author"], now, session=session)
     return Plan([step_for(current, after), *more, revision], result=after)
 
 
@@ -49,7 +50,7 @@ def require_same_session_since(db: Db, current: Node, nonce: str, changes: Docum
     yours = None
     if base:
         as_node = cast(Node, {"_id": current["_id"], "metadata": base["metadata"]})
-        yours = rules.changed(as_node, changes, current["metadata"]["updated"], nonce)["metadata"]
+        yours = changed_node(as_node, changes, current["metadata"]["updated"], nonce)["metadata"]
     raise EditConflict(
         SAVED_SINCE,
         base=base["metadata"] if base else None,

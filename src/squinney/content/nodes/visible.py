@@ -118,7 +118,7 @@ class VisibleNodes:
         """Return the current node, found by parent and slug if these are known and still valid, else by id."""
         node_id = rules.id_of(node)
         if not isinstance(node, str) and "metadata" in node:
-            stored = self._db[NODES].find_one(rules.filter_of(node), WITHOUT_COMMENTS)
+            stored = self._db[NODES].find_one(queries.filter_of(node), WITHOUT_COMMENTS)
             if stored:
                 return cast(Node, stored)
         stored = queries.NODE.find_one(self._db, node_id=node_id, projection=WITHOUT_COMMENTS)

@@ -24,6 +24,7 @@ from squinney.content.nodes import rules, versions
 from squinney.content.nodes.access import TRUSTED, Viewer
 from squinney.content.nodes.documents import NODE_COLLECTIONS, NODES, Node
 from squinney.content.nodes.nodes import Nodes
+from squinney.content.nodes.steps import create_steps, slug_taken
 from squinney.errors import Invalid, NotFound
 from squinney.mongo.deadlines import operation
 from squinney.mongo.pinned import pinned
@@ -119,7 +120,7 @@ class Photos:
 
             def build() -> Plan:
                 above = self._nodes.parent_for(parent, viewer)
-                return Plan([*rules.create_steps(node, above), *receiver.finish_steps()], result=node).also(also)
+                return Plan([*create_steps(node, above), *receiver.finish_steps()], result=node).also(also)
 
             return cast(Node, self._transactions.run("upload-photo", build).result)
 
@@ -129,7 +130,7 @@ class Photos:
             self._nodes.get(parent, slug)
         except UnknownNode:
             return
-        raise rules.slug_taken(slug)
+        raise slug_taken(slug)
 
     @operation(MAX_SECONDS)
     def replace(

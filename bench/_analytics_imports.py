@@ -27,7 +27,7 @@ from bench import report
 from bench._analytics_page import Aim, fresh, met
 from squinney.analytics import EventLog, parsers
 from squinney.analytics.events.documents import EVENTS, FLAT_INDEXES
-from squinney.analytics.events.lines import as_text
+from squinney.analytics.events.lines import decoded_line
 from squinney.analytics.parsers.encoded import encoder
 from squinney.mongo.connect import Connection
 from squinney.mongo.schema import Db
@@ -101,7 +101,7 @@ def _encoding_paths(log: Path) -> str:
 
     def general(line: bytes) -> None:
         with suppress(parsers.Malformed):
-            bson.encode(parse(as_text(line)))
+            bson.encode(parse(decoded_line(line)))
 
     fast_us, general_us = _best(encode, lines), _best(general, lines)
     return (
@@ -196,7 +196,7 @@ def _events(log: Path) -> list[dict[str, Any]]:
     events, offset = [], 0
     for line in log.read_bytes().split(b"\n"):
         with suppress(parsers.Malformed):
-            if (event := parse(as_text(line))) is not None:
+            if (event := parse(decoded_line(line))) is not None:
                 events.append({"_id": f"0123456789abcdef-{offset:012x}", **event})
         offset += len(line) + 1
     return events

@@ -81,7 +81,7 @@ def test_tries_that_met_another_operation_are_counted(site: TestClient) -> None:
 
 def test_commands_and_waits_for_connections_are_counted(site: TestClient, mongod: Any) -> None:
     before = exposed(site)
-    with client_for(mongod.uri, event_listeners=[driver.Commands(0), driver.Pools()]) as client:
+    with client_for(mongod.uri, event_listeners=[driver.CommandMetrics(0), driver.Pools()]) as client:
         client["x"]["y"].find_one()
     after = exposed(site)
     for name in ("squinney_mongodb_command_seconds_count", "squinney_mongodb_pool_wait_seconds_count"):
@@ -89,7 +89,7 @@ def test_commands_and_waits_for_connections_are_counted(site: TestClient, mongod
 
 
 def test_a_slow_command_is_logged_without_its_values(mongod: Any, db: Db, caplog: pytest.LogCaptureFixture) -> None:
-    with client_for(mongod.uri, event_listeners=[driver.Commands(1e-9)]) as client:
+    with client_for(mongod.uri, event_listeners=[driver.CommandMetrics(1e-9)]) as client:
         client[db.name]["people"].find_one({"login": "ada", "age": {"$gt": 41}, "$or": [{"secret": "s3"}]})
     line = next(record.getMessage() for record in caplog.records if record.name == "squinney.slow")
     assert line.startswith("slow: find people {")
@@ -100,7 +100,7 @@ def test_a_slow_command_is_logged_without_its_values(mongod: Any, db: Db, caplog
 
 
 def test_a_command_that_is_quick_or_waits_on_purpose_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    listener = driver.Commands(5)
+    listener = driver.CommandMetrics(5)
     for name, seconds in (("find", 4), ("getMore", 9)):
         listener.started(monitoring.CommandStartedEvent({name: "c"}, "db", 1, ("a", 1), 1))
         listener.succeeded(monitoring.CommandSucceededEvent(timedelta(seconds=seconds), {}, name, 1, ("a", 1), 1))

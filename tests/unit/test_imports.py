@@ -93,7 +93,7 @@ def test_the_command_without_its_packages_says_what_to_install(program):
 @pytest.mark.parametrize(
     ("program", "package"),
     [
-        ("import io; from squinney.content.files.media import picture; picture(io.BytesIO())", "Pillow"),
+        ("import io; from squinney.content.files import media; media.decoded_picture(io.BytesIO())", "Pillow"),
         ("from squinney.identity.passwords import hashed; hashed('long enough')", "argon2-cffi"),
     ],
 )

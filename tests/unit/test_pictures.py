@@ -19,7 +19,7 @@ from squinney.content.files import media
 file = io.BytesIO()
 Image.new("I;16", (7_000, 7_000)).save(file, "PNG", compress_level=1)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-found = media.picture(file)
+found = media.decoded_picture(file)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(found.web_width, found.web_height, (after - before) // 1024)
 """
@@ -34,7 +34,7 @@ def moving(kind: str, size: tuple[int, int] = (40, 30), frames: int = 3) -> byte
 
 @pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG"])
 def test_animations_keep_their_frames(kind: str) -> None:
-    found = media.picture(io.BytesIO(moving(kind)))
+    found = media.decoded_picture(io.BytesIO(moving(kind)))
     assert (found.web_type, found.width, found.height, found.web_width, found.web_height) == (
         "image/webp",
         40,
@@ -55,26 +55,28 @@ def test_animations_keep_their_frames(kind: str) -> None:
 
 def test_a_long_animation_is_made_smaller_and_one_too_long_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(animations, "MAX_RENDITION_PIXELS", 900)
-    assert media.picture(io.BytesIO(moving("GIF"))).web_width == 20
+    assert media.decoded_picture(io.BytesIO(moving("GIF"))).web_width == 20
     monkeypatch.setattr(animations, "MAX_PIXELS", 3_000)
     with pytest.raises(BadMedia, match="at most 3000 pixels in all; this has 3 frames of 40 x 30"):
-        media.picture(io.BytesIO(moving("WEBP")))
+        media.decoded_picture(io.BytesIO(moving("WEBP")))
     monkeypatch.undo()
     monkeypatch.setattr(animations, "MAX_FRAMES", 2)
     for kind in ("GIF", "WEBP", "PNG"):
         with pytest.raises(BadMedia, match="at most 2 frames"):
-            media.picture(io.BytesIO(moving(kind)))
+            media.decoded_picture(io.BytesIO(moving(kind)))
 
 
 def test_a_gif_that_is_cut_short_is_refused_wherever_it_was_cut() -> None:
     noisy = io.BytesIO()
     Image.effect_noise((60, 60), 90).save(noisy, "GIF")
     whole = noisy.getvalue()
-    assert media.picture(io.BytesIO(whole)).width == 60
-    assert media.picture(io.BytesIO(whole[:-1])).width == 60, "only the mark of the end is missing: all of it is there"
+    assert media.decoded_picture(io.BytesIO(whole)).width == 60
+    assert media.decoded_picture(io.BytesIO(whole[:-1])).width == 60, (
+        "only the mark of the end is missing: all of it is there"
+    )
     for left in (14, 700, len(whole) // 2, len(whole) - 300, len(whole) - 2):
         with pytest.raises(BadMedia):
-            media.picture(io.BytesIO(whole[:left]))
+            media.decoded_picture(io.BytesIO(whole[:left]))
 
 
 @pytest.mark.parametrize(("brand", "name"), [(b"heic", "image/heic"), (b"avif", "image/avif"), (b"M4A ", "audio/mp4")])
@@ -104,7 +106,7 @@ def test_a_large_picture_is_turned_as_a_small_one_is(orientation: int) -> None:
         exif[0x0112] = orientation
         file = io.BytesIO()
         image.save(file, "PNG", exif=exif)
-        found = media.picture(file)
+        found = media.decoded_picture(file)
         web = Image.open(io.BytesIO(found.web))
         assert (found.width > found.height) == (orientation < 5)
         corners = [(0.1, 0.1), (0.9, 0.1), (0.1, 0.9), (0.9, 0.9)]

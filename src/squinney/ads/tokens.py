@@ -128,7 +128,7 @@ def _decode_offer(encoded: str) -> Offer:
     return Offer(campaign_id, site, zone, unit, lease_id, int(price), per_click == "1", encoded)
 
 
-def new_token(at_ms: int, offer: Offer) -> Token:
+def new_serve_token(at_ms: int, offer: Offer) -> Token:
     """Create a token for a new serve. Its id begins with the time, so that recent ids are neighbours in the index."""
     return Token(b2a_base64(at_ms.to_bytes(6) + os.urandom(9), newline=False).decode(), at_ms, offer)
 

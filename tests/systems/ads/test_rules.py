@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from squinney.ads import BadServe, rules
 from squinney.ads.choosing.zones import Ad, ZoneOrder
-from squinney.ads.tokens import Offer, Tokens, new_token
+from squinney.ads.tokens import Offer, Tokens, new_serve_token
 from squinney.errors import Invalid
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -159,7 +159,7 @@ def test_bad_input_names_its_field(check: Any, value: Any, field: str) -> None:
 
 
 def test_a_serve_id_cannot_be_changed_or_made_with_another_secret() -> None:
-    token = new_token(1, Offer.of("c", "s", "z", "u", "l", 250, False))
+    token = new_serve_token(1, Offer.of("c", "s", "z", "u", "l", 250, False))
     ours = Tokens(b"ours")
     signed = ours.sign(token)
     read = ours.read(signed)

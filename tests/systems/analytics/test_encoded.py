@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from squinney.analytics.events.lines import ALWAYS_KEPT, as_text
+from squinney.analytics.events.lines import ALWAYS_KEPT, decoded_line
 from squinney.analytics.events.pages import encoded as encode_document
 from squinney.analytics.events.pages import milliseconds
 from squinney.analytics.parsers import FORMATS, Malformed
@@ -20,7 +20,7 @@ USUAL = b'203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET /a?x=1 HTTP/1.1" 200
 
 def encode_generally(line: bytes, fields: set[str] | None = None, format: str = "combined") -> tuple[int, str, bytes]:
     """Encode the line on the general path, with a string and a dict."""
-    event = FORMATS[format](as_text(line))
+    event = FORMATS[format](decoded_line(line))
     assert event is not None
     if fields is not None:
         event = {name: value for name, value in event.items() if name in fields | ALWAYS_KEPT}

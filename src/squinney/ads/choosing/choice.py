@@ -13,7 +13,7 @@ from squinney.ads.charging.counters import CounterKey
 from squinney.ads.choosing import profiles
 from squinney.ads.choosing.zones import Ad, CachedCampaign, Zone
 from squinney.ads.documents import Candidate, Cap, Serve
-from squinney.ads.tokens import Tokens, new_token
+from squinney.ads.tokens import Tokens, new_serve_token
 from squinney.mongo.schema import Db, Document
 
 MAX_REFUSALS = 5
@@ -97,7 +97,7 @@ class Choice:
             # guard: a full profile is updated once in a choice
             self._profile_is_full = not self._hits_cap(ad, caps)
             return None
-        token = new_token(int(self._now.timestamp() * 1000), ad.offer_from(lease.id, self._site, self._zone))
+        token = new_serve_token(int(self._now.timestamp() * 1000), ad.offer_from(lease.id, self._site, self._zone))
         return Serve(
             serve_id=tokens.sign(token),
             campaign_id=campaign.document["_id"],

@@ -23,7 +23,7 @@ from squinney.analytics import parsers
 from squinney.analytics.errors import ImportRunning, NotALog, NotUnderstood
 from squinney.analytics.events import sources
 from squinney.analytics.events.documents import EVENTS, FORGETTING, IMPORTS, REJECTS, Import
-from squinney.analytics.events.lines import Counts, LineReader, Options, Parsed, as_text
+from squinney.analytics.events.lines import Counts, LineReader, Options, Parsed, decoded_line
 from squinney.analytics.events.sources import JoinedLogs
 from squinney.analytics.log_files.chunks import Chunk, CutShort, chunks
 from squinney.analytics.log_files.content import LogContent, chained, tail_of
@@ -146,7 +146,7 @@ def require_events(db: Db, imported: Imported) -> None:
 
 
 def _refuse_binary(head: bytes) -> None:
-    if b"\0" in head and parsers.detect(as_text(line) for line in head.split(b"\n")) is None:
+    if b"\0" in head and parsers.detect(decoded_line(line) for line in head.split(b"\n")) is None:
         raise NotALog("the file is not a log: it begins with bytes that are not text", field="path")
 
 
@@ -239,7 +239,7 @@ class _Run:
     def _choose_format(self, first: Chunk) -> None:
         if self._format or self._options.field_map:
             return
-        lines = [as_text(line) for line in first.lines.split(b"\n", LINES_TRIED)[:LINES_TRIED]]
+        lines = [decoded_line(line) for line in first.lines.split(b"\n", LINES_TRIED)[:LINES_TRIED]]
         self._format = parsers.detect(line for line in lines if line) or ""
 
     def _with_header(self, chunk: Chunk) -> Chunk:
@@ -306,5 +306,5 @@ class _Run:
 def last_header(chunk: Chunk) -> str:
     """Return the directive lines for the lines after a chunk: the chunk's last ones, or its own header."""
     parser = W3C(chunk.header)
-    parser.read_directives(as_text(chunk.lines))
+    parser.read_directives(decoded_line(chunk.lines))
     return parser.header or chunk.header

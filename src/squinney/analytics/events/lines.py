@@ -113,7 +113,7 @@ class LineReader:
         # guard: the rest of a line that was imported unfinished is rejected
         if is_rest:
             raise Malformed("the rest of a line whose beginning was imported before the line was complete")
-        event = parse(as_text(line))
+        event = parse(decoded_line(line))
         if event is None:
             return None
         # guard: a line of a time that retention has closed is rejected
@@ -130,13 +130,13 @@ class LineReader:
             "source": self._source,
             "line_number": line_number,
             "offset": offset,
-            "line": as_text(line[:KEPT_CHARACTERS]),
+            "line": decoded_line(line[:KEPT_CHARACTERS]),
             "reason": reason,
             "at": utcnow(),
         }
 
 
-def as_text(line: bytes) -> str:
+def decoded_line(line: bytes) -> str:
     r"""Return the line without a byte-order mark; bytes that are not UTF-8 become `\xff`, as Apache writes them."""
     # guard: a byte-order mark is not part of a line
     return line.removeprefix(BOM_UTF8).decode("utf-8", "backslashreplace")

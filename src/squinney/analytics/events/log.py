@@ -25,7 +25,7 @@ from squinney.analytics.errors import NotUnderstood, UnknownSource
 from squinney.analytics.events import imports, queries, readers
 from squinney.analytics.events.documents import EVENTS, IMPORTS, LIVE, Event, Import, Reject
 from squinney.analytics.events.imports import Imported, Progress
-from squinney.analytics.events.lines import Options, as_text
+from squinney.analytics.events.lines import Options, decoded_line
 from squinney.analytics.events.pages import PageBuilder
 from squinney.analytics.events.sources import known_source
 from squinney.analytics.log_files.chunks import MAX_LINE_LENGTH
@@ -422,7 +422,7 @@ class EventLog:
 def _title(path: str | Path | BinaryIO) -> str:
     r"""Return the file's name; bytes that are not UTF-8 become `\xff`, as in a line."""
     name = Path(path).name if isinstance(path, str | Path) else str(getattr(path, "name", "stream"))
-    return as_text(os.fsencode(name))
+    return decoded_line(os.fsencode(name))
 
 
 def _opened(path: str | Path | BinaryIO) -> AbstractContextManager[BinaryIO]:

@@ -25,7 +25,7 @@ def pages_between(start: datetime, end: datetime) -> Document:
     return {"from": within(hour, end), "to": {"$gte": start}}
 
 
-def events_between(start: datetime, end: datetime, site: str | None = None) -> list[Document]:
+def event_stages_between(start: datetime, end: datetime, site: str | None = None) -> list[Document]:
     """Return the stages that yield the events of a time, of one site or of all, each as `events` of its page."""
     of_site: Document = {} if site is None else {"site": site or None}
     return [
@@ -138,7 +138,7 @@ def _by_day_and_path(
     path = {"$substrCP": [{"$ifNull": ["$events.path", ""]}, 0, MAX_REPORTED_LENGTH]}
     rest: list[Document] = [{"$match": {"_id": {"$gt": {"day": after[0], "path": after[1]}}}}] if after else []
     return [
-        *events_between(start, end),
+        *event_stages_between(start, end),
         {"$group": {"_id": {"day": day, "path": path}, "count": {"$sum": 1}}},
         *rest,
         {"$sort": {"_id": 1}},
@@ -158,7 +158,7 @@ BY_STATUS = Pipeline(
     "events.by-status",
     "analytics.events",
     stages=lambda start, end, site=None: [
-        *events_between(start, end, site),
+        *event_stages_between(start, end, site),
         {"$group": {"_id": "$events.status", "count": {"$sum": 1}}},
     ],
     example=_RANGE,

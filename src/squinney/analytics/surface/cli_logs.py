@@ -21,7 +21,7 @@ from squinney.analytics.errors import NotUnderstood
 from squinney.analytics.events.documents import Import
 from squinney.analytics.events.imports import Imported
 from squinney.analytics.events.imports import Progress as ImportProgress
-from squinney.analytics.events.lines import as_text
+from squinney.analytics.events.lines import decoded_line
 from squinney.analytics.parsers import NAMES
 from squinney.cli.connecting import connected, stop_signal
 from squinney.cli.parameters import Cursor, Json, Limit
@@ -81,7 +81,7 @@ def import_logs(
     with database(context) as db, bar:
         log = EventLog(db)
         for path in files:
-            name = "standard input" if str(path) == "-" else as_text(os.fsencode(path.name))
+            name = "standard input" if str(path) == "-" else decoded_line(os.fsencode(path.name))
             task = bar.add_task(name, total=None, lines=0, rejected=0, rate="")
             try:
                 imported = log.import_file(

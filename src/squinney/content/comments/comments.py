@@ -120,7 +120,7 @@ class Comments:
 
     def _parent(self, discussed: DiscussedNode, storage: Storage, slug: str) -> Comment:
         discussions.require(discussed.discussion["strategy"], "replies")
-        parent = _found(storage.get(discussed, discussions.checked_slug(slug)), slug)
+        parent = _found(storage.get(discussed, discussions.checked_comment_slug(slug)), slug)
         if parent.get("deleted"):
             raise discussions.reply_refused(dict(parent))
         return parent
@@ -139,7 +139,7 @@ class Comments:
         self.subjects.allow(by, "write", rules.id_of(node))
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> Comment:
-            comment = _changeable(storage.get(discussed, discussions.checked_slug(slug)), slug, by)
+            comment = _changeable(storage.get(discussed, discussions.checked_comment_slug(slug)), slug, by)
             fields = {"text": text, "edited": checks.time(self._clock(), "clock")}
             storage.change(discussed, comment, fields, also=also)
             return cast(Comment, {**comment, **fields, "version": comment["version"] + 1})
@@ -159,7 +159,7 @@ class Comments:
         self.subjects.allow(by, "write", rules.id_of(node))
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> None:
-            comment = _changeable(storage.get(discussed, discussions.checked_slug(slug)), slug, by)
+            comment = _changeable(storage.get(discussed, discussions.checked_comment_slug(slug)), slug, by)
             # `paged` does not update a parent's count of replies, so replies from before a conversion stay.
             is_converted_reply = discussed.discussion["strategy"] == "paged" and comment["parent_id"]
             if comment["num_replies"] or is_converted_reply:
@@ -196,7 +196,7 @@ class Comments:
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> Page[Comment]:
             discussions.require(discussed.discussion["strategy"], order)
-            first = _found(storage.get(discussed, discussions.checked_slug(at)), at) if at is not None else None
+            first = _found(storage.get(discussed, discussions.checked_comment_slug(at)), at) if at is not None else None
             return storage.page(discussed, cursor, limit, order, first)
 
         return self._with_storage(node, attempt, nothing=Page([]))
@@ -242,7 +242,7 @@ class Comments:
         Raises: `UnknownComment`, `UnknownNode`, `Forbidden`, `Invalid`.
         """
         self.subjects.allow(reader, "read", rules.id_of(node))
-        wanted = discussions.checked_slug(slug)
+        wanted = discussions.checked_comment_slug(slug)
         return self._with_storage(node, lambda discussed, storage: _found(storage.get(discussed, wanted), slug))
 
     @operation(reads_only=True)
@@ -252,7 +252,7 @@ class Comments:
         Raises: `StrategyCannot`, `UnknownComment`, `UnknownNode`, `Forbidden`, `Invalid`.
         """
         self.subjects.allow(reader, "read", rules.id_of(node))
-        wanted = discussions.checked_slug(slug)
+        wanted = discussions.checked_comment_slug(slug)
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> list[Comment]:
             discussions.require(discussed.discussion["strategy"], "discussion")

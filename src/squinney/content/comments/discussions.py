@@ -143,7 +143,7 @@ def _time_in_id(comment: Comment) -> datetime:
     return datetime.strptime(comment["_id"].split(":")[0], STAMP).replace(tzinfo=UTC)
 
 
-def checked_slug(slug: Any) -> str:
+def checked_comment_slug(slug: Any) -> str:
     """Return a comment's slug, or raise `Invalid`."""
     return checks.text(slug, "slug", min_length=1, max_length=200, pattern=SLUG)
 

@@ -125,7 +125,7 @@ class Moderation:
         if verdict not in ("keep", "remove"):
             raise Invalid("verdict must be keep or remove", field="verdict")
         checks.identifier(by, "by")
-        flag_id = _flag_id(id_of(node), discussions.checked_slug(slug))
+        flag_id = _flag_id(id_of(node), discussions.checked_comment_slug(slug))
         if not viewer.trusted and not self._nodes.moderated([id_of(node)], viewer):
             raise UnknownNode(f"there is no node {id_of(node)}", node_id=id_of(node))
         if self._db[FLAGS].find_one({"_id": flag_id}, {"_id": 1}) is None:

@@ -58,11 +58,11 @@ def content_type(head: bytes, kind: str) -> str:
     return detected
 
 
-def picture(file: IO[bytes]) -> Picture:
+def decoded_picture(file: IO[bytes]) -> Picture:
     """Decode the whole image and make its rendition; raise `BadMedia` if it is broken, truncated or too large."""
     try:  # imported here, because nodes and comments work without Pillow
         from squinney.content.files import pictures
     # guard: a missing image library names the extra to install
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("photos need Pillow: pip install 'squinney[content]'", name=error.name) from error
-    return pictures.picture(file)
+    return pictures.decoded_picture(file)

@@ -20,8 +20,8 @@ ROTATED = {5, 6, 7, 8}  # EXIF orientations that swap width and height
 _DECODERS = threading.BoundedSemaphore(2)  # decoding takes much memory
 
 
-def picture(file: IO[bytes]) -> Picture:
-    """See `media.picture`."""
+def decoded_picture(file: IO[bytes]) -> Picture:
+    """See `media.decoded_picture`."""
     try:
         with _DECODERS, Image.open(file, formats=FORMATS) as image:
             if image.width * image.height > media.MAX_PIXELS:

@@ -110,7 +110,7 @@ class Receiver:
     def _picture(self) -> Document:
         bucket = GridFSBucket(self._db, ASSETS)
         with operation(60), bucket.open_download_stream(self.file_id) as original:
-            picture = media.picture(original)
+            picture = media.decoded_picture(original)
         self._has_web = True
         with closing(self._writer(web_id(self.file_id), picture.web_type)) as writer:
             writer.write(picture.web)

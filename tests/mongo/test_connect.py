@@ -25,7 +25,7 @@ from squinney.mongo.deadlines import operation
 from squinney.mongo.embedded import binary, process
 from squinney.mongo.embedded import folders as places
 from squinney.mongo.server_time import server_now
-from squinney.mongo.unreachable import why
+from squinney.mongo.unreachable import why_unreachable
 from squinney.settings import Settings
 
 NOBODY_THERE = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100"
@@ -127,7 +127,7 @@ def test_another_replica_sets_name_is_told():
         TOPOLOGY_TYPE.ReplicaSetNoPrimary, {}, replica_set_name="other", max_set_version=None, max_election_id=None,
         topology_settings=None,
     )  # fmt: skip
-    assert why(away) == "no server there belongs to a replica set named other"
+    assert why_unreachable(away) == "no server there belongs to a replica set named other"
 
 
 def test_an_operation_that_finds_no_server_says_so():

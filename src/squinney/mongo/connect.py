@@ -13,7 +13,7 @@ from pymongo.errors import ConfigurationError, OperationFailure, ServerSelection
 from squinney.errors import Invalid, NoServer, Unavailable
 from squinney.mongo.deadlines import operation
 from squinney.mongo.schema import Db, Document
-from squinney.mongo.unreachable import NOT_INITIATED, why
+from squinney.mongo.unreachable import NOT_INITIATED, why_unreachable
 from squinney.settings import VARIABLES, Settings
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ def check_server(client: MongoClient[Document], field: str = "uri") -> None:
     except Unavailable as error:
         if not isinstance(error.__cause__, ServerSelectionTimeoutError):
             raise
-        raise Unavailable(f"MongoDB cannot be reached: {why(client.topology_description)}") from error.__cause__
+        reason = why_unreachable(client.topology_description)
+        raise Unavailable(f"MongoDB cannot be reached: {reason}") from error.__cause__
     except OperationFailure as error:
         if error.code == AUTHENTICATION_FAILED:
             raise Invalid(f"{VARIABLES['uri']}: the server refuses this user or password", field="uri") from error

@@ -15,7 +15,7 @@ import pymongo
 from pymongo.errors import OperationFailure, PyMongoError
 
 from squinney.errors import NotPrepared, Unavailable
-from squinney.mongo.failures import INDEX_NOT_FOUND, is_away, reason
+from squinney.mongo.failures import INDEX_NOT_FOUND, is_away, why_away
 from squinney.mongo.prepared import ADVICE
 
 P = ParamSpec("P")
@@ -97,7 +97,7 @@ class operation:  # noqa: N801 - it reads as a statement
         if type(error) is Unavailable and not self.reads_only:
             error.outcome_unknown = True  # an inner read failed, but this operation may have written before
         elif isinstance(error, PyMongoError) and is_away(error):
-            raise Unavailable(reason(error), outcome_unknown=not self.reads_only) from error
+            raise Unavailable(why_away(error), outcome_unknown=not self.reads_only) from error
         elif isinstance(error, OperationFailure) and error.code == INDEX_NOT_FOUND:
             raise NotPrepared(f"an index is missing: {ADVICE}") from error
 

@@ -49,7 +49,7 @@ def was_interrupted(error: PyMongoError) -> bool:
     return isinstance(error, OperationFailure) and error.code == INTERRUPTED
 
 
-def reason(error: PyMongoError) -> str:
+def why_away(error: PyMongoError) -> str:
     """Return, in a sentence for the user, why the server was away."""
     if ended_by_the_server(error):
         return "MongoDB ended the transaction, which was too long or too large for it"

@@ -12,7 +12,7 @@ NOT_INITIATED = "its replica set is not initiated yet; run rs.initiate() there o
 _WRAPPING = re.compile(r"\[Errno -?\d+\] | \(configured timeouts:.*|, Timeout: .*")
 
 
-def why(topology: TopologyDescription) -> str:
+def why_unreachable(topology: TopologyDescription) -> str:
     """Return the hosts, and the problem of each."""
     servers = topology.server_descriptions()
     if not servers:

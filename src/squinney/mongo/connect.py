@@ -120,8 +120,8 @@ def check_server(client: MongoClient[Document], field: str = "uri") -> None:
     except Unavailable as error:
         if not isinstance(error.__cause__, ServerSelectionTimeoutError):
             raise
-        reason = why_unreachable(client.topology_description)
-        raise Unavailable(f"MongoDB cannot be reached: {reason}") from error.__cause__
+        cause = why_unreachable(client.topology_description)
+        raise Unavailable(f"MongoDB cannot be reached: {cause}") from error.__cause__
     except OperationFailure as error:
         if error.code == AUTHENTICATION_FAILED:
             raise Invalid(f"{VARIABLES['uri']}: the server refuses this user or password", field="uri") from error
